@@ -1,0 +1,45 @@
+/* Child processes with a deadline.
+ *
+ * A child runs a program or a function of ours, gets one block of input, and gives back what it wrote to its standard
+ * output and standard error, each up to a cap, and how it ended. When the deadline passes, the whole process group is
+ * killed. No zombie and no descriptor is left on any path; a child dies with its parent. */
+#ifndef VR_BASE_CHILD_H
+#define VR_BASE_CHILD_H
+
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct vr_child {
+    /* exactly one of the two: */
+    const char *const *argv;    /* argv[0] is looked up in PATH; NULL-terminated */
+    int (*main)(void *ctx);     /* runs in the child after fork; its value is the exit status */
+    void *ctx;
+
+    const void *input; /* written to its stdin, then closed */
+    size_t n_input;
+    int timeout_ms;    /* from start to end; must be > 0 */
+    size_t max_output; /* cap for each of out and err: the child is killed when it writes more. 0: 16 MiB */
+    int pass_fds[4];   /* stay open in the child under the same number; 0 ends the list */
+};
+
+struct vr_child_end {
+    struct vr_buf out, err; /* the caller's: vr_child_end_done() */
+    int exit_status;        /* -1 when a signal ended it */
+    int signal;             /* 0 when it exited */
+    bool timed_out;
+    bool too_much;          /* killed for writing past the cap */
+    double ms;
+};
+
+/* Runs the child to its end. False only when it could not be started or watched; a child that crashed or exited
+ * with a status is a success here, told in `end`. `end` must be zeroed or done. */
+bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_err *err) VR_MUST_CHECK;
+/* "exited with status 3", "killed by signal 11 (Segmentation fault)", "ran longer than 5,000 ms" */
+const char *vr_child_how(const struct vr_child *c, const struct vr_child_end *end, char *out, size_t n);
+void vr_child_end_done(struct vr_child_end *end);
+
+#define VR_AUTO_CHILD_END VR_CLEANUP(vr_child_end_done) struct vr_child_end
+
+#endif
