@@ -13,8 +13,8 @@
 
 struct vr_child {
     /* exactly one of the two: */
-    const char *const *argv;    /* argv[0] is looked up in PATH; NULL-terminated */
-    int (*main)(void *ctx);     /* runs in the child after fork; its value is the exit status */
+    const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */
+    int (*main)(void *ctx);  /* runs in the child after fork; its value is the exit status */
     void *ctx;
 
     const void *input; /* written to its stdin, then closed */
@@ -29,7 +29,7 @@ struct vr_child_end {
     int exit_status;        /* -1 when a signal ended it */
     int signal;             /* 0 when it exited */
     bool timed_out;
-    bool too_much;          /* killed for writing past the cap */
+    bool too_much; /* killed for writing past the cap */
     double ms;
 };
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define VR_MUST_CHECK __attribute__((warn_unused_result))
+#define VR_MUST_CHECK        __attribute__((warn_unused_result))
 #define VR_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define VR_CLEANUP(fn) __attribute__((cleanup(fn)))
-#define VR_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define VR_CLEANUP(fn)       __attribute__((cleanup(fn)))
+#define VR_COUNT(array)      (sizeof(array) / sizeof((array)[0]))
 
 #define VR_AUTO(type) VR_CLEANUP(type##_freep) struct type *
 #define VR_DEFINE_AUTO(type)                                                                                           \
@@ -40,8 +40,8 @@ static inline void vr_fclosep(FILE **f)
     if (*f) fclose(*f);
 }
 
-#define VR_AUTO_FREE VR_CLEANUP(vr_freep)     /* any malloc'd pointer */
-#define VR_AUTO_CLOSE VR_CLEANUP(vr_closep)   /* an int fd, -1 for none */
+#define VR_AUTO_FREE   VR_CLEANUP(vr_freep)   /* any malloc'd pointer */
+#define VR_AUTO_CLOSE  VR_CLEANUP(vr_closep)  /* an int fd, -1 for none */
 #define VR_AUTO_FCLOSE VR_CLEANUP(vr_fclosep) /* a FILE * */
 
 #endif

@@ -20,9 +20,9 @@ struct vr_col {
 struct vr_table {
     struct vr_col cols[VR_TABLE_COLS];
     size_t n_cols;
-    const char *indent;  /* before every line; NULL for none */
-    bool color;          /* titles dim; cells bring their own */
-    struct vr_buf text;  /* all cells, NUL-separated */
+    const char *indent; /* before every line; NULL for none */
+    bool color;         /* titles dim; cells bring their own */
+    struct vr_buf text; /* all cells, NUL-separated */
     size_t n_cells;
     struct vr_buf rules; /* row numbers (size_t) with a rule above */
 };

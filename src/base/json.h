@@ -1,0 +1,13 @@
+/* Writing JSON by hand where a tree would be waste. Trees are jansson's. */
+#ifndef VR_BASE_JSON_H
+#define VR_BASE_JSON_H
+
+#include "base/buf.h"
+
+/* Appends s as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
+void vr_json_add_string(struct vr_buf *b, const char *s);
+
+/* Length of the valid UTF-8 sequence at s (n bytes are there), 0 if there is none. */
+size_t vr_utf8_len(const unsigned char *s, size_t n);
+
+#endif
