@@ -11,6 +11,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "gguf/names.h"
 
 /* What a tensor is for. Decided from its name alone, so it is the same in every architecture. */
 enum vr_role {
@@ -24,7 +25,7 @@ const char *vr_role_name(enum vr_role role); /* "input", "attention", … */
 struct vr_tensor {
     const char *name;
     uint32_t type;   /* vr_type() */
-    uint32_t n_dims; /* 1..4 */
+    uint32_t n_dims; /* 0..4 */
     uint64_t ne[4];  /* weights per dimension, ne[0] is a row; unused ones are 1 */
     uint64_t bytes;  /* in the file, without padding */
     uint64_t offset; /* from the start of its part's file */
@@ -42,13 +43,24 @@ struct vr_layer {
 };
 
 enum vr_value_type { /* the format's own numbers */
-    VR_V_U8, VR_V_I8, VR_V_U16, VR_V_I16, VR_V_U32, VR_V_I32, VR_V_F32, VR_V_BOOL, VR_V_STRING, VR_V_ARRAY,
-    VR_V_U64, VR_V_I64, VR_V_F64,
-    VR_N_VALUE_TYPES
+                     VR_V_U8,
+                     VR_V_I8,
+                     VR_V_U16,
+                     VR_V_I16,
+                     VR_V_U32,
+                     VR_V_I32,
+                     VR_V_F32,
+                     VR_V_BOOL,
+                     VR_V_STRING,
+                     VR_V_ARRAY,
+                     VR_V_U64,
+                     VR_V_I64,
+                     VR_V_F64,
+                     VR_N_VALUE_TYPES
 };
 
-/* One metadata entry. Numbers are kept; strings up to 64 KiB are kept; arrays of numbers up to VR_MAX_KEPT elements
- * are kept; larger arrays and arrays of strings (vocabularies) are only counted. */
+/* One metadata entry. Numbers, strings up to 4 KiB and arrays of up to VR_MAX_KEPT numbers are kept; what is larger
+ * (chat templates, scores) and arrays of strings (vocabularies) are only counted. */
 #define VR_MAX_KEPT 4096
 struct vr_meta {
     const char *key;
@@ -57,7 +69,7 @@ struct vr_meta {
     uint64_t begin, end; /* where the entry (key included) lies in its part's file */
     const char *string;  /* NULL if not a string or not kept */
     const double *f64;   /* n values; NULL if not numbers or not kept */
-    const int64_t *i64;  /* the same as integers, NULL for float types; u64 values past INT64_MAX are refused */
+    const int64_t *i64;  /* the same as integers, NULL for float types; u64 past INT64_MAX is INT64_MAX */
     uint16_t part;
 };
 
@@ -83,7 +95,8 @@ struct vr_model {
     struct vr_part *parts;
     uint32_t n_tensors, n_meta, n_parts;
 
-    struct vr_arena arena; /* owns all of the above */
+    struct vr_names keys, names; /* indices of meta by key, of tensors by name */
+    struct vr_arena arena;       /* owns all of the above */
 };
 
 /* Opens and validates `path` and, if it is a part of a split model, all other parts beside it. The caller owns the

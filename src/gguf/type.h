@@ -7,13 +7,13 @@
 #include <stdint.h>
 
 struct vr_type {
-    const char *name;      /* as llama.cpp writes it: "q4_K", "f16"; NULL for an id that is unknown or withdrawn */
-    uint32_t block;        /* weights per block */
-    uint32_t bytes;        /* bytes per block */
+    const char *name; /* as llama.cpp writes it: "q4_K", "f16"; NULL for an id that is unknown or withdrawn */
+    uint32_t block;   /* weights per block */
+    uint32_t bytes;   /* bytes per block */
 };
 
-#define VR_TYPE_F32 0
-#define VR_TYPE_F16 1
+#define VR_TYPE_F32  0
+#define VR_TYPE_F16  1
 #define VR_TYPE_NONE UINT32_MAX /* no such type */
 
 /* NULL for an id that the engine does not know. */
