@@ -1,0 +1,135 @@
+# The only front door. `make run` and `make test` install what is missing, build and do their job; `make help` lists all.
+#
+#   build/vram-llm            the program                build/asan/…   the same under ASan + UBSan
+#   build/obj/…               objects, one per source    build/tests/…  test programs, stubs, stretched model headers
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VERSION := 0.1.0
+B       ?= build
+PREFIX  ?= /usr/local
+SECONDS_FUZZ ?= 60
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wvla -Wmissing-prototypes -Wstrict-prototypes $(if $(CI),-Werror)
+CFLAGS ?= -O2 -g
+ALL_CFLAGS = -std=gnu11 $(WARN) -D_GNU_SOURCE -DVR_VERSION='"$(VERSION)"' -Isrc -MMD -MP $(CFLAGS) $(EXTRA)
+LIBS := -ljansson -ldl -lm
+
+ROOMS   := base gguf hw memory cli
+SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
+OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o)
+LIBRARY := $(B)/libvram.a
+UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
+FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
+FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] bench/*.[ch])
+
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden asan fuzz bench fmt install clean setup
+.DEFAULT_GOAL := all
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+run: ## install what is missing, build, and show this machine and a sample model
+	@tools/setup build
+	@$(MAKE) --no-print-directory -j$$(nproc) all
+	@tools/stretch "$(B)/sample" nemotron-super-49b
+	@echo; $(B)/vram-llm doctor
+	@echo; $(B)/vram-llm analyze --n-ctx 2048 --model \
+	  "$(B)/sample/nvidia_Llama-3_3-Nemotron-Super-49B-v1_5-Q8_0-00001-of-00002.gguf"
+
+test: ## install what is missing, build, run every test, then again under ASan + UBSan, then fuzz
+	@tools/setup test
+	@$(MAKE) --no-print-directory check-layers check-fmt
+	@$(MAKE) --no-print-directory -j$$(nproc) all tests
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory asan
+	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
+
+setup:
+	@tools/setup test
+
+all: $(B)/vram-llm
+
+# --- the program ---
+
+$(B)/vram-llm: $(B)/obj/cli/main.o $(LIBRARY)
+	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+
+$(LIBRARY): $(filter-out %/cli/main.o,$(OBJECTS))
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(B)/obj/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# --- tests ---
+
+.PHONY: tests
+tests: $(UNITS) $(B)/tests/libnvml-stub.so
+
+$(B)/tests/test_%: tests/unit/test_%.c $(LIBRARY)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS)
+
+# Allocation failures are injected at the linker's hands: no trace of it is left in the program.
+LINK_test_gguf_nomem := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+$(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
+
+check: check-unit check-golden
+
+check-unit: tests $(B)/vram-llm
+	@tests/run "$(B)" $(UNITS)
+
+check-golden: $(B)/vram-llm $(B)/tests/libnvml-stub.so
+	@tests/golden/run "$(B)"
+
+check-layers:
+	@tools/check-layers src
+	@tests/layers.sh
+
+check-fmt:
+	@clang-format --dry-run -Werror $(FORMAT)
+
+asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(MAKE) --no-print-directory -j$$(nproc) B=build/asan CFLAGS="-O1 -g" \
+	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all tests
+	@$(MAKE) --no-print-directory B=build/asan CFLAGS="-O1 -g" \
+	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" check
+
+# --- fuzzing: libFuzzer comes with clang ---
+
+FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+
+$(B)/fuzz/%: tests/fuzz/%.c $(filter-out src/cli/main.c,$(SOURCES))
+	@mkdir -p $(@D)
+	clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)
+
+fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
+	@tests/fuzz/run "$(B)" $(SECONDS_FUZZ) $(FUZZERS)
+
+# --- the rest ---
+
+bench: all $(B)/bench/timeit ## measure, as ratios in one run
+	@bench/analyze "$(B)"
+
+$(B)/bench/timeit: bench/timeit.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -o $@ $<
+
+fmt: ## format the sources
+	clang-format -i $(FORMAT)
+
+install: all ## install under PREFIX (/usr/local)
+	install -D -m 755 $(B)/vram-llm "$(DESTDIR)$(PREFIX)/bin/vram-llm"
+
+clean: ## remove what was built
+	rm -rf build
+
+-include $(OBJECTS:.o=.d) $(UNITS:%=%.d)

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# The layering checker finds what it should: each row is a file, a line in it, and whether that is allowed.
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0 n=0
+
+row() { # allowed|refused  file  line
+  rm -rf "$tmp/src"
+  mkdir -p "$tmp/src/$(dirname "$2")"
+  printf '%s\n' "$3" >"$tmp/src/$2"
+  if "$here/tools/check-layers" "$tmp/src" >"$tmp/out" 2>&1; then got=allowed; else got=refused; fi
+  n=$((n + 1))
+  [ "$got" = "$1" ] || { echo "layers: $2: '$3' was $got, expected $1"; cat "$tmp/out"; failed=$((failed + 1)); }
+}
+
+row allowed base/a.c '#include "base/err.h"'
+row allowed cli/a.c '#include "hw/machine.h"'
+row refused base/a.c '#include "gguf/model.h"'
+row refused gguf/a.c '#include "hw/machine.h"'
+row refused hw/a.c '#include "gguf/model.h"'
+row refused memory/a.c '#include "plan/plan.h"'
+row refused base/a.c '#include "err.h"'
+row refused attic/a.c 'int x;'
+row refused cli/a.c '#include "llama.h"'
+row allowed engine/a.c '#include "llama.h"'
+row refused cli/a.c '#include <ggml.h>'
+row refused hw/a.cpp 'int x;'
+row allowed engine/bridge.cpp 'int x;'
+row refused hw/detect.c 'int x = nvmlInit_v2();'
+row allowed hw/nvml.c 'int x = nvmlInit_v2();'
+row allowed hw/detect.c '/* nvmlInit_v2 is called elsewhere */'
+row refused gguf/a.c 'void f(void) { printf("x"); }'
+row allowed gguf/a.c 'void f(void) { snprintf(b, 1, "printf(%d)", 1); }'
+row allowed cli/a.c 'void f(void) { printf("x"); }'
+row refused hw/a.c 'void f(void) { exit(1); }'
+row refused memory/a.c 'void f(void) { fopen("x", "r"); }'
+row allowed memory/a.c 'void f(void) { vr_model_open_count(1); }'
+
+echo "layers: $((n - failed)) passed, $failed failed"
+[ "$failed" = 0 ]

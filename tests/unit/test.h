@@ -1,0 +1,22 @@
+/* What every test program includes. */
+#ifndef TEST_H
+#define TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "scratch.h"
+
+/* Fails with both texts when `msg` does not contain `part`. */
+#define assert_contains(msg, part)                                                                                     \
+    do {                                                                                                               \
+        if (!strstr((msg), (part))) fail_msg("'%s' does not contain '%s'", (msg), (part));                             \
+    } while (0)
+
+#endif
