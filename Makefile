@@ -26,6 +26,10 @@ UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] bench/*.[ch])
 
+# Short lines; V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
+
 .PHONY: help run test all check check-unit check-layers check-fmt check-golden asan fuzz bench fmt install clean setup
 .DEFAULT_GOAL := all
 
@@ -56,15 +60,17 @@ all: $(B)/vram-llm
 # --- the program ---
 
 $(B)/vram-llm: $(B)/obj/cli/main.o $(LIBRARY)
-	$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
 
 $(LIBRARY): $(filter-out %/cli/main.o,$(OBJECTS))
-	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
 $(B)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # --- tests ---
 
@@ -73,14 +79,16 @@ tests: $(UNITS) $(B)/tests/libnvml-stub.so
 
 $(B)/tests/test_%: tests/unit/test_%.c $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS)
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS)
 
 # Allocation failures are injected at the linker's hands: no trace of it is left in the program.
 LINK_test_gguf_nomem := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
+	$(call say,STUB)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
 
 check: check-unit check-golden
 
@@ -109,19 +117,21 @@ FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=a
 
 $(B)/fuzz/%: tests/fuzz/%.c $(filter-out src/cli/main.c,$(SOURCES))
 	@mkdir -p $(@D)
-	clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)
+	$(call say,FUZZ)
+	$(Q)clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)
 
 fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 	@tests/fuzz/run "$(B)" $(SECONDS_FUZZ) $(FUZZERS)
 
 # --- the rest ---
 
-bench: all $(B)/bench/timeit ## measure, as ratios in one run
+bench: all $(B)/bench/timeit $(B)/bench/make-vocab ## measure, as ratios in one run
 	@bench/analyze "$(B)"
 
-$(B)/bench/timeit: bench/timeit.c
+$(B)/bench/%: bench/%.c $(LIBRARY)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -o $@ $<
+	$(call say,BENCH)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -o $@ $< $(LIBRARY) $(LIBS)
 
 fmt: ## format the sources
 	clang-format -i $(FORMAT)

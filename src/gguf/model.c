@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "gguf/part.h"
 #include "gguf/role.h"
@@ -228,12 +229,6 @@ static bool layer_fact(const struct vr_model *m, const char *key, uint32_t layer
     return true;
 }
 
-static const char *string_meta(const struct vr_model *m, const char *key)
-{
-    const struct vr_meta *e = vr_model_meta(m, key);
-    return e ? e->string : NULL;
-}
-
 /* "Q4_K_M" from the file type, or the type that most bytes are in. */
 static const char *quant_name(const struct vr_model *m)
 {
@@ -255,14 +250,31 @@ static const char *quant_name(const struct vr_model *m)
     return m->n_tensors ? vr_type(most)->name : "none";
 }
 
+/* The string under `key` as it may be shown, NULL if absent: what is not printable UTF-8 becomes '?'. */
+static bool shown_meta(struct vr_model *m, const char *key, const char **shown, struct vr_err *err)
+{
+    const struct vr_meta *e = vr_model_meta(m, key);
+    *shown = NULL;
+    if (!e || !e->string) return true;
+    char *out = vr_arena_strdup(&m->arena, e->string);
+    if (!out) return vr_fail_nomem(err, "reading a model");
+    for (size_t i = 0, n = strlen(out); i < n;) {
+        size_t len = vr_utf8_len((const unsigned char *)out + i, n - i);
+        if (len == 0 || (unsigned char)out[i] < ' ' || out[i] == 127) out[i] = '?';
+        i += len ? len : 1;
+    }
+    *shown = out;
+    return true;
+}
+
 static bool model_facts(struct vr_model *m, struct vr_err *err)
 {
     const char *path = m->parts[0].path;
-    m->arch = string_meta(m, "general.architecture");
+    if (!shown_meta(m, "general.architecture", &m->arch, err) || !shown_meta(m, "general.name", &m->name, err))
+        return false;
     if (!m->arch || !*m->arch)
         return vr_fail(err, VR_EFORMAT,
                        "%s: no general.architecture in it: this is not a model, or its first part is damaged", path);
-    m->name = string_meta(m, "general.name");
     if (!m->name || !*m->name) m->name = base_name(path);
     m->quant = quant_name(m);
     const struct vr_meta *tokens = vr_model_meta(m, "tokenizer.ggml.tokens");

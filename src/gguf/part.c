@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "gguf/cursor.h"
 #include "gguf/type.h"
@@ -131,8 +132,9 @@ static const char *read_name(struct reader *r, uint64_t max, struct vr_err *err)
                             r->c.path, r->c.what, at, n, max);
     char text[MAX_KEY + 1];
     if (!vr_cursor_read(&r->c, text, n, err)) return NULL;
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
+    for (size_t i = 0, len; i < n; i += len)
+        if ((len = vr_utf8_len((const unsigned char *)text + i, n - i)) == 0 || (unsigned char)text[i] < ' ' ||
+            text[i] == 127)
             return VR_FAIL_NULL(err, VR_EFORMAT,
                                 "%s: %s at byte %" PRIu64 " holds unprintable characters: the file is damaged",
                                 r->c.path, r->c.what, at);

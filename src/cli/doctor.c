@@ -1,0 +1,112 @@
+/* `doctor`: what was found, what is missing, what to do. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/show.h"
+#include "hw/profile.h"
+
+static void show_gpus(struct vr_buf *out, const struct vr_machine *m)
+{
+    VR_AUTO_TABLE t = { .cols = { { "device", false },
+                                  { "name", false },
+                                  { "total", true },
+                                  { "free MiB", true },
+                                  { "GB/s", true },
+                                  { "compute", true },
+                                  { "link", false },
+                                  { "PCI", false } },
+                        .n_cols = 8,
+                        .indent = "  ",
+                        .color = vr_show_color() };
+    struct vr_num x;
+    char link[48];
+    for (size_t i = 0; i < m->n_devices; i++) {
+        const struct vr_device *d = &m->devices[i];
+        vr_table_row(&t);
+        vr_table_cell(&t, "%s", d->id);
+        vr_table_cell(&t, "%s", d->name);
+        vr_table_cell(&t, "%s", vr_fmt_mib(&x, d->total_bytes, 0));
+        vr_table_cell(&t, "%s", vr_fmt_mib(&x, d->free_bytes, 0));
+        if (d->bandwidth_gbs > 0) vr_table_cell(&t, "%.0f", d->bandwidth_gbs);
+        else vr_table_cell(&t, "?");
+        if (d->cc_major) vr_table_cell(&t, "%u.%u", d->cc_major, d->cc_minor);
+        else vr_table_cell(&t, "-");
+        vr_table_cell(&t, "%s", vr_show_link(link, sizeof link, d));
+        vr_table_cell(&t, "%s", d->pci);
+    }
+    vr_table_print(&t, out);
+}
+
+static void show_links(struct vr_buf *out, const struct vr_machine *m)
+{
+    if (m->n_links == 0) return;
+    vr_buf_adds(out, "\n");
+    VR_AUTO_TABLE t = { .cols = { { "between", false }, { "way", false }, { "GB/s", true }, { "direct access", false } },
+                        .n_cols = 4,
+                        .indent = "  ",
+                        .color = vr_show_color() };
+    for (size_t i = 0; i < m->n_links; i++) {
+        const struct vr_link *l = &m->links[i];
+        vr_table_row(&t);
+        vr_table_cell(&t, "%s and %s", m->devices[l->a].id, m->devices[l->b].id);
+        if (l->n_nvlinks) vr_table_cell(&t, "%s, %u links", vr_link_kind_name(l->kind), l->n_nvlinks);
+        else vr_table_cell(&t, "%s", vr_link_kind_name(l->kind));
+        if (l->gbs > 0) vr_table_cell(&t, "%.0f", l->gbs);
+        else vr_table_cell(&t, "?");
+        vr_table_cell(&t, "%s", l->p2p ? "yes" : "no, through the host");
+    }
+    vr_table_print(&t, out);
+}
+
+/* A note as a line of its own; notes hold one sentence per line. */
+static void show_notes(struct vr_buf *out, const char *who, const char *note)
+{
+    for (const char *at = note; *at;) {
+        size_t n = strcspn(at, "\n");
+        vr_buf_addf(out, "  %s%s%s %s%s%.*s\n", vr_style(vr_show_color(), VR_YELLOW), "note:",
+                    vr_style(vr_show_color(), VR_PLAIN), who, *who ? ": " : "", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+}
+
+static const char what_works[] =
+    "  No GPU was found. That is not an error; this works without one:\n"
+    "    vram-llm analyze FILE.gguf                             layers, sizes and the cost of the context\n"
+    "    vram-llm plan --gpus \"2x RTX 3090 Ti, RTX 4080 Laptop\"  budgets of cards you do not have\n"
+    "    vram-llm plan --machine FILE.json                      the same for a saved machine\n"
+    "  With a GPU in this computer: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module.\n";
+
+static void show_doctor(struct vr_buf *out, const struct vr_input *in)
+{
+    const struct vr_machine *m = &in->machine;
+    vr_show_fact(out, "vram-llm", "%s", VR_VERSION);
+    vr_show_host(out, &m->host);
+    vr_show_fact(out, "driver", "%s", *m->driver ? m->driver : "no NVIDIA driver");
+    vr_show_fact(out, "GPUs", "%zu", m->n_devices);
+    vr_buf_adds(out, "\n");
+    if (m->n_devices) {
+        show_gpus(out, m);
+        show_links(out, m);
+    } else {
+        vr_buf_adds(out, what_works);
+    }
+    if (*m->note) vr_buf_adds(out, "\n");
+    show_notes(out, "", m->note);
+    for (size_t i = 0; i < m->n_devices; i++) show_notes(out, m->devices[i].id, m->devices[i].note);
+}
+
+bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
+{
+    struct vr_input in = { 0 };
+    if (!vr_input_machine(o, &in.machine, err)) return false;
+    if (o->save_machine && !vr_profile_save(o->save_machine, &in.machine, err)) return false;
+    if (o->json)
+        return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(&in.machine)), out,
+                             err);
+    vr_show_title(out, "What was found");
+    show_doctor(out, &in);
+    return true;
+}

@@ -1,0 +1,71 @@
+/* Finds the command, parses its options, runs it, and prints what it made. A failure is one sentence on standard error
+ * and an exit status by its kind (base/errors.def). */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "cli/options.h"
+
+static int fail(const struct vr_err *err, bool as_log)
+{
+    if (as_log)
+        vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "kind", vr_code_kind(err->code) }, { 0 } }, "%s", err->msg);
+    else
+        fprintf(stderr, "vram-llm: %s\n", err->msg);
+    return vr_code_exit(err->code);
+}
+
+/* The whole output or an error: a full disk or a closed pipe does not pass for success. */
+static bool print(const struct vr_buf *out, struct vr_err *err)
+{
+    if (out->failed) return vr_fail_nomem(err, "writing the output");
+    for (size_t at = 0; at < out->n;) {
+        ssize_t n = write(STDOUT_FILENO, out->data + at, out->n - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return vr_fail(err, VR_EIO, "cannot write the output: %s", strerror(errno));
+        at += (size_t)n;
+    }
+    return true;
+}
+
+static bool find_command(const char *name, const struct vr_command **out, struct vr_err *err)
+{
+    *out = vr_command_find(name);
+    if (*out) return true;
+    const struct vr_command *near = vr_command_nearest(name);
+    if (near) return vr_fail(err, VR_EUSAGE, "there is no command '%s'; did you mean '%s'?", name, near->name);
+    return vr_fail(err, VR_EUSAGE, "there is no command '%s'; 'vram-llm --help' lists them", name);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away is an error of write(2) */
+    VR_AUTO_BUF out = { 0 };
+    struct vr_err err = { 0 };
+    const char *word = argc > 1 ? argv[1] : "--help";
+    if (strcmp(word, "--version") == 0) {
+        vr_buf_adds(&out, "vram-llm " VR_VERSION "\n");
+        return print(&out, &err) ? 0 : fail(&err, false);
+    }
+    bool help = strcmp(word, "help") == 0;
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc < 3)) {
+        vr_help_all(&out);
+        return print(&out, &err) ? 0 : fail(&err, false);
+    }
+
+    const struct vr_command *command;
+    if (!find_command(help ? argv[2] : word, &command, &err)) return fail(&err, false);
+    struct vr_options o;
+    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, false);
+    bool json_log = strcmp(o.log_format, "json") == 0;
+    vr_log_init(STDERR_FILENO, json_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
+    if (help || o.help)
+        vr_help_command(command, &out);
+    else if (!command->run(&o, &out, &err))
+        return fail(&err, json_log);
+    return print(&out, &err) ? 0 : fail(&err, json_log);
+}
