@@ -1,5 +1,5 @@
-/* `analyze`: what is in a model file, what its context costs, and the machine it would run on. Layers that are alike are
- * one row, wherever they stand. */
+/* `analyze`: what is in a model file, what its context costs, and the machine it would run on. Layers that are alike
+ * are one row, wherever they stand. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -18,7 +18,8 @@ static const struct {
     { "dense FFN", 1u << VR_ROLE_FFN },
     { "experts", 1u << VR_ROLE_EXPERT },
     { "shared", 1u << VR_ROLE_SHARED_EXPERT },
-    { "rest", 1u << VR_ROLE_NORM | 1u << VR_ROLE_ROUTER | 1u << VR_ROLE_OTHER | 1u << VR_ROLE_INPUT | 1u << VR_ROLE_OUTPUT },
+    { "rest",
+      1u << VR_ROLE_NORM | 1u << VR_ROLE_ROUTER | 1u << VR_ROLE_OTHER | 1u << VR_ROLE_INPUT | 1u << VR_ROLE_OUTPUT },
 };
 #define N_COLUMNS VR_COUNT(columns)
 
@@ -64,8 +65,10 @@ static uint32_t list_alike(const struct analysis *a, uint32_t first, char *text,
         uint32_t end = i;
         while (end + 1 < a->m->n_layers && alike(a, first, end + 1)) end++;
         count += end - i + 1;
-        if (end > i) snprintf(last, sizeof last, "%" PRIu32 "-%" PRIu32, i, end);
-        else snprintf(last, sizeof last, "%" PRIu32, i);
+        if (end > i)
+            snprintf(last, sizeof last, "%" PRIu32 "-%" PRIu32, i, end);
+        else
+            snprintf(last, sizeof last, "%" PRIu32, i);
         ranges++;
         if (list.n < 22) {
             vr_buf_addf(&list, "%s%s", ranges > 1 ? ", " : "", last);
@@ -73,8 +76,10 @@ static uint32_t list_alike(const struct analysis *a, uint32_t first, char *text,
         }
         i = end;
     }
-    if (shown + 1 == ranges) snprintf(text, n, "%s, %s", vr_buf_str(&list), last);
-    else snprintf(text, n, "%s%s%s", vr_buf_str(&list), shown < ranges ? " … " : "", shown < ranges ? last : "");
+    if (shown + 1 == ranges)
+        snprintf(text, n, "%s, %s", vr_buf_str(&list), last);
+    else
+        snprintf(text, n, "%s%s%s", vr_buf_str(&list), shown < ranges ? " … " : "", shown < ranges ? last : "");
     return count;
 }
 
@@ -126,9 +131,12 @@ static void show_layers(struct vr_buf *out, const struct analysis *a, bool each)
     for (uint32_t i = 0; i < a->m->n_layers; i++) {
         char label[64];
         uint32_t count = 1;
-        if (each) snprintf(label, sizeof label, "%" PRIu32, i);
-        else if (!is_first_of_kind(a, i)) continue;
-        else count = list_alike(a, i, label, sizeof label);
+        if (each)
+            snprintf(label, sizeof label, "%" PRIu32, i);
+        else if (!is_first_of_kind(a, i))
+            continue;
+        else
+            count = list_alike(a, i, label, sizeof label);
         layer_row(&t, a, used, i, label, count);
     }
     vr_table_rule(&t);
@@ -165,18 +173,20 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
     struct vr_num x, y, z;
     char attention[48] = "";
     uint32_t n_attention = layers_with_attention(m);
-    if (n_attention == 0) snprintf(attention, sizeof attention, " (recurrent)");
-    else if (n_attention < m->n_layers) snprintf(attention, sizeof attention, " (%" PRIu32 " with attention)", n_attention);
+    if (n_attention == 0)
+        snprintf(attention, sizeof attention, " (recurrent)");
+    else if (n_attention < m->n_layers)
+        snprintf(attention, sizeof attention, " (%" PRIu32 " with attention)", n_attention);
     vr_show_title(out, m->name);
     char parts[32] = "";
     if (m->n_parts > 1) snprintf(parts, sizeof parts, " in %" PRIu32 " files", m->n_parts);
     vr_show_fact(out, "weights", "%s (%s MiB)%s, %s, %s parameters", vr_fmt_bytes(&x, m->tensor_bytes),
                  vr_fmt_mib(&z, m->tensor_bytes, 1), parts, m->quant, vr_fmt_short(&y, (double)m->params));
-    vr_show_fact(out, "architecture", "%s, %" PRIu32 " layers%s, width %s, vocabulary %s", m->arch, m->n_layers, attention,
-                 vr_fmt_count(&x, m->n_embd), vr_fmt_count(&y, m->n_vocab));
+    vr_show_fact(out, "architecture", "%s, %" PRIu32 " layers%s, width %s, vocabulary %s", m->arch, m->n_layers,
+                 attention, vr_fmt_count(&x, m->n_embd), vr_fmt_count(&y, m->n_vocab));
     if (m->n_expert)
-        vr_show_fact(out, "experts", "%" PRIu32 ", %" PRIu32 " used per token; %s of the weights (%.0f %%)", m->n_expert,
-                     m->n_expert_used, vr_fmt_bytes(&x, expert_bytes(m)),
+        vr_show_fact(out, "experts", "%" PRIu32 ", %" PRIu32 " used per token; %s of the weights (%.0f %%)",
+                     m->n_expert, m->n_expert_used, vr_fmt_bytes(&x, expert_bytes(m)),
                      100.0 * (double)expert_bytes(m) / (double)m->tensor_bytes);
     char what[64] = "of recurrent state";
     if (a->f->n_kv_layers)
@@ -186,8 +196,8 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
                  vr_fmt_count(&x, a->f->n_ctx), vr_fmt_count(&y, m->n_ctx_train), c->n_seq, c->n_seq == 1 ? "" : "s",
                  vr_fmt_mib(&z, a->f->kv_gpu_bytes + a->f->state_gpu_bytes, 2), what, a->f->exact ? "" : " (estimate)");
     if (!a->f->exact) vr_show_fact(out, "", "%s", a->f->inexact);
-    vr_show_fact(out, "outside", "input %s MiB (stays in host memory), output %s MiB%s", vr_fmt_mib(&x, a->f->input_host_bytes, 2),
-                 vr_fmt_mib(&y, a->f->output_gpu_bytes, 2),
+    vr_show_fact(out, "outside", "input %s MiB (stays in host memory), output %s MiB%s",
+                 vr_fmt_mib(&x, a->f->input_host_bytes, 2), vr_fmt_mib(&y, a->f->output_gpu_bytes, 2),
                  m->tied ? " (a second copy of the input: the embeddings are tied)" : "");
     vr_buf_adds(out, "\n");
 }
@@ -201,7 +211,9 @@ static void show_sum(struct vr_buf *out, const struct analysis *a, const struct 
     for (size_t i = 0; i < in->budgets.n; i++) have += in->budgets.items[i].budget_bytes;
     if (in->budgets.n == 0) return;
     struct vr_num x, y;
-    vr_buf_addf(out, "\n  All layers, output and context need %s MiB on GPUs, buffers for computing not counted; the devices have %s MiB to give.\n",
+    vr_buf_addf(out,
+                "\n  All layers, output and context need %s MiB on GPUs, buffers for computing not counted; the "
+                "devices have %s MiB to give.\n",
                 vr_fmt_mib(&x, need, 0), vr_fmt_mib(&y, have, 0));
 }
 
@@ -210,9 +222,10 @@ static json_t *json_layers(const struct analysis *a)
     json_t *list = json_array();
     for (uint32_t i = 0; i < a->m->n_layers; i++) {
         const struct vr_layer *l = &a->m->layers[i];
-        json_array_append_new(list, json_pack("{s:i, s:I, s:I, s:i, s:I}", "index", (int)i, "bytes", (json_int_t)l->bytes,
-                                              "expert_bytes", (json_int_t)l->role_bytes[VR_ROLE_EXPERT], "n_head_kv",
-                                              (int)l->n_head_kv, "kv_bytes", (json_int_t)layer_context_bytes(a, i)));
+        json_array_append_new(list,
+                              json_pack("{s:i, s:I, s:I, s:i, s:I}", "index", (int)i, "bytes", (json_int_t)l->bytes,
+                                        "expert_bytes", (json_int_t)l->role_bytes[VR_ROLE_EXPERT], "n_head_kv",
+                                        (int)l->n_head_kv, "kv_bytes", (json_int_t)layer_context_bytes(a, i)));
     }
     return list;
 }
@@ -220,14 +233,15 @@ static json_t *json_layers(const struct analysis *a)
 static json_t *json_model(const struct analysis *a)
 {
     const struct vr_model *m = a->m;
-    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o, s:I, s:I, s:I, s:I}", "name", m->name, "arch", m->arch,
-                     "n_layers", (int)m->n_layers, "params", (json_int_t)m->params, "bytes", (json_int_t)m->file_bytes,
-                     "quant", m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train, "tensor_bytes",
-                     (json_int_t)m->tensor_bytes, "n_parts", (int)m->n_parts, "n_embd", (int)m->n_embd, "n_vocab",
-                     (int)m->n_vocab, "n_expert", (int)m->n_expert, "n_expert_used", (int)m->n_expert_used, "tied", m->tied, "kv_exact", a->f->exact,
-                     "layers", json_layers(a), "input_bytes", (json_int_t)m->input_bytes, "output_bytes",
-                     (json_int_t)m->output_bytes, "other_bytes", (json_int_t)m->other_bytes, "kv_bytes_total",
-                     (json_int_t)(a->f->kv_gpu_bytes + a->f->state_gpu_bytes));
+    return json_pack(
+        "{s:s, s:s, s:i, s:I, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o, s:I, s:I, s:I, s:I}", "name",
+        m->name, "arch", m->arch, "n_layers", (int)m->n_layers, "params", (json_int_t)m->params, "bytes",
+        (json_int_t)m->file_bytes, "quant", m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train, "tensor_bytes",
+        (json_int_t)m->tensor_bytes, "n_parts", (int)m->n_parts, "n_embd", (int)m->n_embd, "n_vocab", (int)m->n_vocab,
+        "n_expert", (int)m->n_expert, "n_expert_used", (int)m->n_expert_used, "tied", m->tied, "kv_exact", a->f->exact,
+        "layers", json_layers(a), "input_bytes", (json_int_t)m->input_bytes, "output_bytes",
+        (json_int_t)m->output_bytes, "other_bytes", (json_int_t)m->other_bytes, "kv_bytes_total",
+        (json_int_t)(a->f->kv_gpu_bytes + a->f->state_gpu_bytes));
 }
 
 bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)

@@ -30,10 +30,14 @@ static void show_gpus(struct vr_buf *out, const struct vr_machine *m)
         vr_table_cell(&t, "%s", d->name);
         vr_table_cell(&t, "%s", vr_fmt_mib(&x, d->total_bytes, 0));
         vr_table_cell(&t, "%s", vr_fmt_mib(&x, d->free_bytes, 0));
-        if (d->bandwidth_gbs > 0) vr_table_cell(&t, "%.0f", d->bandwidth_gbs);
-        else vr_table_cell(&t, "?");
-        if (d->cc_major) vr_table_cell(&t, "%u.%u", d->cc_major, d->cc_minor);
-        else vr_table_cell(&t, "-");
+        if (d->bandwidth_gbs > 0)
+            vr_table_cell(&t, "%.0f", d->bandwidth_gbs);
+        else
+            vr_table_cell(&t, "?");
+        if (d->cc_major)
+            vr_table_cell(&t, "%u.%u", d->cc_major, d->cc_minor);
+        else
+            vr_table_cell(&t, "-");
         vr_table_cell(&t, "%s", vr_show_link(link, sizeof link, d));
         vr_table_cell(&t, "%s", d->pci);
     }
@@ -44,18 +48,24 @@ static void show_links(struct vr_buf *out, const struct vr_machine *m)
 {
     if (m->n_links == 0) return;
     vr_buf_adds(out, "\n");
-    VR_AUTO_TABLE t = { .cols = { { "between", false }, { "way", false }, { "GB/s", true }, { "direct access", false } },
-                        .n_cols = 4,
-                        .indent = "  ",
-                        .color = vr_show_color() };
+    VR_AUTO_TABLE t = {
+        .cols = { { "between", false }, { "way", false }, { "GB/s", true }, { "direct access", false } },
+        .n_cols = 4,
+        .indent = "  ",
+        .color = vr_show_color()
+    };
     for (size_t i = 0; i < m->n_links; i++) {
         const struct vr_link *l = &m->links[i];
         vr_table_row(&t);
         vr_table_cell(&t, "%s and %s", m->devices[l->a].id, m->devices[l->b].id);
-        if (l->n_nvlinks) vr_table_cell(&t, "%s, %u links", vr_link_kind_name(l->kind), l->n_nvlinks);
-        else vr_table_cell(&t, "%s", vr_link_kind_name(l->kind));
-        if (l->gbs > 0) vr_table_cell(&t, "%.0f", l->gbs);
-        else vr_table_cell(&t, "?");
+        if (l->n_nvlinks)
+            vr_table_cell(&t, "%s, %u links", vr_link_kind_name(l->kind), l->n_nvlinks);
+        else
+            vr_table_cell(&t, "%s", vr_link_kind_name(l->kind));
+        if (l->gbs > 0)
+            vr_table_cell(&t, "%.0f", l->gbs);
+        else
+            vr_table_cell(&t, "?");
         vr_table_cell(&t, "%s", l->p2p ? "yes" : "no, through the host");
     }
     vr_table_print(&t, out);
@@ -66,8 +76,8 @@ static void show_notes(struct vr_buf *out, const char *who, const char *note)
 {
     for (const char *at = note; *at;) {
         size_t n = strcspn(at, "\n");
-        vr_buf_addf(out, "  %s%s%s %s%s%.*s\n", vr_style(vr_show_color(), VR_YELLOW), "note:",
-                    vr_style(vr_show_color(), VR_PLAIN), who, *who ? ": " : "", (int)n, at);
+        vr_buf_addf(out, "  %s%s%s %s%s%.*s\n", vr_style(vr_show_color(), VR_YELLOW),
+                    "note:", vr_style(vr_show_color(), VR_PLAIN), who, *who ? ": " : "", (int)n, at);
         at += n + (at[n] == '\n');
     }
 }
@@ -104,8 +114,8 @@ bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err
     if (!vr_input_machine(o, &in.machine, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, &in.machine, err)) return false;
     if (o->json)
-        return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(&in.machine)), out,
-                             err);
+        return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(&in.machine)),
+                             out, err);
     vr_show_title(out, "What was found");
     show_doctor(out, &in);
     return true;

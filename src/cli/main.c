@@ -13,7 +13,8 @@
 static int fail(const struct vr_err *err, bool as_log)
 {
     if (as_log)
-        vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "kind", vr_code_kind(err->code) }, { 0 } }, "%s", err->msg);
+        vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "kind", vr_code_kind(err->code) }, { 0 } }, "%s",
+                      err->msg);
     else
         fprintf(stderr, "vram-llm: %s\n", err->msg);
     return vr_code_exit(err->code);

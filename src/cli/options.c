@@ -142,8 +142,7 @@ static bool unknown_option(const struct vr_command *c, const char *name, size_t 
                     return vr_fail(err, VR_EUSAGE, "--%s is an option of '%s', not of '%s'", word, commands[k].name,
                                    c->name);
     int i = vr_nearest(word, VR_COUNT(options), option_name, &c->bit);
-    if (i >= 0)
-        return vr_fail(err, VR_EUSAGE, "there is no option --%s; did you mean --%s?", word, options[i].name);
+    if (i >= 0) return vr_fail(err, VR_EUSAGE, "there is no option --%s; did you mean --%s?", word, options[i].name);
     return vr_fail(err, VR_EUSAGE, "there is no option --%s; 'vram-llm %s --help' lists them", word, c->name);
 }
 
@@ -214,8 +213,10 @@ static void help_option(const struct option *opt, struct vr_buf *out)
     snprintf(left, sizeof left, "%s--%s %s", letter, opt->name, opt->argument);
     size_t n = strlen(left);
     vr_buf_addf(out, "  %s", left);
-    if (n > 29) vr_buf_addf(out, "\n%33s", "");
-    else vr_buf_addc(out, ' ', 31 - n);
+    if (n > 29)
+        vr_buf_addf(out, "\n%33s", "");
+    else
+        vr_buf_addc(out, ' ', 31 - n);
     vr_buf_adds(out, opt->help);
     if (opt->kind == K_NUMB) vr_buf_addf(out, " [%" PRIu64 "]", opt->number);
     if (opt->text) vr_buf_addf(out, " [%s]", opt->text);

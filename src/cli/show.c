@@ -35,9 +35,12 @@ void vr_show_fact(struct vr_buf *out, const char *label, const char *fmt, ...)
 const char *vr_show_link(char *text, size_t n, const struct vr_device *d)
 {
     unsigned gen = d->pcie_gen_max > d->pcie_gen ? d->pcie_gen_max : d->pcie_gen;
-    if (!gen || !d->pcie_lanes) snprintf(text, n, "?");
-    else if (d->pcie_gen && d->pcie_gen < gen) snprintf(text, n, "PCIe %u x%u, idle at %u", gen, d->pcie_lanes, d->pcie_gen);
-    else snprintf(text, n, "PCIe %u x%u", gen, d->pcie_lanes);
+    if (!gen || !d->pcie_lanes)
+        snprintf(text, n, "?");
+    else if (d->pcie_gen && d->pcie_gen < gen)
+        snprintf(text, n, "PCIe %u x%u, idle at %u", gen, d->pcie_lanes, d->pcie_gen);
+    else
+        snprintf(text, n, "PCIe %u x%u", gen, d->pcie_lanes);
     return text;
 }
 
@@ -56,8 +59,10 @@ void vr_show_host(struct vr_buf *out, const struct vr_host *h)
 
 static void number_cell(struct vr_table *t, double v, int decimals)
 {
-    if (v > 0) vr_table_cell(t, "%.*f", decimals, v);
-    else vr_table_cell(t, "?");
+    if (v > 0)
+        vr_table_cell(t, "%.*f", decimals, v);
+    else
+        vr_table_cell(t, "?");
 }
 
 static void show_devices(struct vr_buf *out, const struct vr_input *in)
@@ -171,9 +176,9 @@ json_t *vr_json_machine(const struct vr_input *in)
 json_t *vr_json_goal(const struct vr_input *in)
 {
     const struct vr_context *c = &in->context;
-    return json_pack("{s:I, s:i, s:s, s:s, s:i, s:i, s:b}", "n_ctx", (json_int_t)c->n_ctx, "n_seq", (int)c->n_seq, "type_k",
-                     vr_type(c->type_k)->name, "type_v", vr_type(c->type_v)->name, "n_batch", (int)c->n_batch, "n_ubatch",
-                     (int)c->n_ubatch, "flash_attn", c->flash_attn);
+    return json_pack("{s:I, s:i, s:s, s:s, s:i, s:i, s:b}", "n_ctx", (json_int_t)c->n_ctx, "n_seq", (int)c->n_seq,
+                     "type_k", vr_type(c->type_k)->name, "type_v", vr_type(c->type_v)->name, "n_batch", (int)c->n_batch,
+                     "n_ubatch", (int)c->n_ubatch, "flash_attn", c->flash_attn);
 }
 
 bool vr_json_print(json_t *tree, struct vr_buf *out, struct vr_err *err)

@@ -11,14 +11,23 @@
 uint64_t vr_cursor_pos(const struct vr_cursor *c) { return c->base + c->at; }
 uint64_t vr_cursor_left(const struct vr_cursor *c) { return c->size - vr_cursor_pos(c); }
 
-static bool cut_short(const struct vr_cursor *c, uint64_t need, struct vr_err *err)
+/* May the next n bytes be used? */
+static bool there(const struct vr_cursor *c, uint64_t n, struct vr_err *err)
 {
-    struct vr_num missing;
+    struct vr_num num;
+    if (n <= vr_cursor_left(c)) {
+        if (n <= VR_CURSOR_LIMIT && vr_cursor_pos(c) + n <= VR_CURSOR_LIMIT) return true;
+        return vr_fail(err, VR_EFORMAT,
+                       "%s: %s%s%s%s reaches beyond the first %s of the file, where a header ends: the file "
+                       "is damaged",
+                       c->path, c->what, *c->which ? " '" : "", c->which, *c->which ? "'" : "",
+                       vr_fmt_bytes(&num, VR_CURSOR_LIMIT));
+    }
     return vr_fail(err, VR_EFORMAT,
                    "%s: the file ends at byte %" PRIu64 " within %s%s%s%s: at least %s bytes are missing; the download "
                    "is incomplete or the file is damaged",
                    c->path, c->size, c->what, *c->which ? " '" : "", c->which, *c->which ? "'" : "",
-                   vr_fmt_count(&missing, need - vr_cursor_left(c)));
+                   vr_fmt_count(&num, n - vr_cursor_left(c)));
 }
 
 /* Loads the window at the current position. */
@@ -37,7 +46,7 @@ static bool refill(struct vr_cursor *c, struct vr_err *err)
 
 bool vr_cursor_read(struct vr_cursor *c, void *out, size_t n, struct vr_err *err)
 {
-    if (n > vr_cursor_left(c)) return cut_short(c, n, err);
+    if (!there(c, n, err)) return false;
     uint8_t *to = out;
     while (n) {
         if (c->at == c->n && !refill(c, err)) return false;
@@ -52,7 +61,7 @@ bool vr_cursor_read(struct vr_cursor *c, void *out, size_t n, struct vr_err *err
 
 bool vr_cursor_skip(struct vr_cursor *c, uint64_t n, struct vr_err *err)
 {
-    if (n > vr_cursor_left(c)) return cut_short(c, n, err);
+    if (!there(c, n, err)) return false;
     if (n <= c->n - c->at) {
         c->at += (size_t)n;
     } else {

@@ -12,6 +12,9 @@
 #include "base/err.h"
 
 #define VR_CURSOR_WINDOW ((size_t)64 * 1024)
+/* The longest header that is read. The largest real ones, with a vocabulary and its merges, are about 16 MiB; a file
+ * that claims a billion strings must not keep us busy. */
+#define VR_CURSOR_LIMIT ((uint64_t)128 << 20)
 
 struct vr_cursor {
     int fd;

@@ -20,6 +20,7 @@ enum step_kind {
     LIE_TENSORS,
     CUT,
     GROW,
+    HOLE,
     SET32,
     SET64
 };
@@ -103,6 +104,12 @@ static const struct row {
       STEPS({ ARR, "general.x", VR_V_STRING, 2 }, { LEN, 0, 1000000 }, { GROW, 0, 100 }) },
     { "string array with 2^64-1", "bytes are missing",
       STEPS({ ARR, "general.x", VR_V_STRING, 1 }, { LEN, 0, UINT64_MAX }, { GROW, 0, 100 }) },
+    { "a billion empty strings in a hole", "reaches beyond the first 128.00 MiB",
+      STEPS({ ARR, "general.x", VR_V_STRING, 1 << 30 }, { HOLE, 0, 1ull << 40 }) },
+    { "one string of a gigabyte in a hole", "the value of key 'general.x' reaches beyond",
+      STEPS({ KEY, "general.x", VR_V_STRING }, { LEN, 0, 1 << 30 }, { HOLE, 0, 1ull << 40 }) },
+    { "many strings of a megabyte in a hole", "reaches beyond",
+      STEPS({ ARR, "general.x", VR_V_STRING, 1000 }, { LEN, 0, 300 << 20 }, { HOLE, 0, 1ull << 40 }) },
     { "alignment 0", "it must be a power of two", STEPS({ U32, "general.alignment", 0 }) },
     { "alignment 33", "general.alignment is 33", STEPS({ U32, "general.alignment", 33 }) },
     { "alignment as text", "is of type string, it must be u32", STEPS({ STR, "general.alignment" }) },
@@ -165,7 +172,7 @@ static const struct row {
 static const char *build(const struct row *r)
 {
     MK_AUTO g = { 0 };
-    uint64_t cut = 0, grow = 0;
+    uint64_t cut = 0, grow = 0, hole = 0;
     bool raw_file = r->steps[0].kind == RAW;
     VR_AUTO_BUF file = { 0 };
     for (const struct step *s = r->steps; s->kind != END; s++) {
@@ -199,6 +206,7 @@ static const char *build(const struct row *r)
         case LIE_TENSORS: g.extra_n_tensors = (int64_t)s->a; break;
         case CUT: cut = s->a; break;
         case GROW: grow = s->a; break;
+        case HOLE: hole = s->a; break;
         default: break; /* damage: below */
         }
     }
@@ -211,7 +219,7 @@ static const char *build(const struct row *r)
         if (s->kind == SET64) memcpy(file.data + s->a, &s->b, 8);
     }
     const char *path = scratch("malformed.gguf");
-    mk_file(path, vr_buf_str(&file), size - cut, 0);
+    mk_file(path, vr_buf_str(&file), size - cut, hole);
     return path;
 }
 

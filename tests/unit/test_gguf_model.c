@@ -22,7 +22,10 @@ static struct vr_model *open_model(const char *path)
     return m;
 }
 
-static uint64_t number(const json_t *o, const char *key) { return (uint64_t)json_integer_value(json_object_get(o, key)); }
+static uint64_t number(const json_t *o, const char *key)
+{
+    return (uint64_t)json_integer_value(json_object_get(o, key));
+}
 
 /* Every fixture, from each of its parts: all sizes to the byte. */
 static void test_fixtures_match_index(void **state)
@@ -78,9 +81,9 @@ static void test_nemotron(void **state)
         with_attention += l->n_head_kv > 0;
         assert_int_equal(l->n_head_kv > 0, l->role_bytes[VR_ROLE_ATTENTION] > 0);
     }
-    assert_int_equal(first, 29026975744);          /* 27,682.28 MiB */
-    assert_int_equal(least, 73564160);             /* 70.16 MiB */
-    assert_int_equal(most, 909180928);             /* 867.06 MiB */
+    assert_int_equal(first, 29026975744); /* 27,682.28 MiB */
+    assert_int_equal(least, 73564160);    /* 70.16 MiB */
+    assert_int_equal(most, 909180928);    /* 867.06 MiB */
     assert_int_equal(with_attention, 49);
     assert_string_equal(m->quant, "Q8_0");
     assert_int_equal(m->layers[11].n_ff, 17920);
@@ -159,8 +162,7 @@ static void test_value_types(void **state)
         mk_write(&g, scratch("types.gguf"));
         VR_AUTO(vr_model) m = open_model(scratch("types.gguf"));
         assert_int_equal(m->parts[0].version, version);
-        for (size_t i = 0; i < VR_COUNT(rows); i++)
-            assert_true(vr_model_f64(m, rows[i].key, 0, 999) == rows[i].value);
+        for (size_t i = 0; i < VR_COUNT(rows); i++) assert_true(vr_model_f64(m, rows[i].key, 0, 999) == rows[i].value);
         assert_int_equal(vr_model_u64(m, "x.u64", 0, 0), 4294967296u);
         assert_int_equal(vr_model_u64(m, "x.i64", 0, 77), 77); /* negative: not a count */
         assert_true(vr_model_f64(m, "x.array", 1, 0) == -8);

@@ -59,7 +59,8 @@ static void test_roles(void **state)
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         if (vr_role_of(rows[i].name) != rows[i].role)
             fail_msg("%s is %s", rows[i].name, vr_role_name(vr_role_of(rows[i].name)));
-        if (vr_role_layer(rows[i].name) != rows[i].layer) fail_msg("%s: layer %d", rows[i].name, vr_role_layer(rows[i].name));
+        if (vr_role_layer(rows[i].name) != rows[i].layer)
+            fail_msg("%s: layer %d", rows[i].name, vr_role_layer(rows[i].name));
     }
 }
 
