@@ -14,17 +14,18 @@
 #define VR_MAX_DEVICES 32
 
 struct vr_device {
-    char id[24];      /* backend and index in the machine's list: "CUDA1" */
-    char name[96];    /* "NVIDIA GeForce RTX 3090 Ti" */
-    char backend[16]; /* "CUDA", "ROCm", "Vulkan", "SYCL" */
-    char uuid[64], pci[32]; /* "" when unknown */
+    char id[24];            /* backend and index among that backend's devices: "CUDA1" */
+    char name[96];          /* "NVIDIA GeForce RTX 3090 Ti" */
+    char backend[16];       /* "CUDA", "ROCm", "Vulkan", "SYCL" */
+    char uuid[64], pci[32]; /* "" when unknown; pci as sysfs writes it: "0000:01:00.0" */
     uint64_t total_bytes, free_bytes;
-    double bandwidth_gbs; /* memory, 10^9 bytes per second */
-    double fp16_tflops;   /* dense matrix */
-    uint16_t cc_major, cc_minor; /* NVIDIA compute capability; 0.0 unknown */
+    double bandwidth_gbs;                  /* memory, 10^9 bytes per second */
+    double fp16_tflops;                    /* dense matrix */
+    uint16_t cc_major, cc_minor;           /* NVIDIA compute capability; 0.0 unknown */
     uint16_t pcie_gen, pcie_lanes;         /* now: idle cards train down */
     uint16_t pcie_gen_max, pcie_lanes_max; /* at most, in this slot */
-    int numa; /* -1 unknown */
+    int numa;                              /* -1 unknown */
+    char note[160];                        /* what is odd about it, for doctor; "" when nothing is */
 };
 
 enum vr_link_kind { VR_LINK_UNKNOWN, VR_LINK_NVLINK, VR_LINK_SWITCH, VR_LINK_BRIDGE, VR_LINK_NODE, VR_LINK_SYSTEM };
@@ -32,8 +33,8 @@ struct vr_link {
     uint16_t a, b; /* indices into devices, a < b */
     enum vr_link_kind kind;
     uint16_t n_nvlinks;
-    double gbs;    /* one direction; 0 unknown */
-    bool p2p;      /* the driver allows direct access */
+    double gbs; /* one direction; 0 unknown */
+    bool p2p;   /* the driver allows direct access */
 };
 
 struct vr_host {
@@ -46,10 +47,35 @@ struct vr_host {
 struct vr_machine {
     char about[256];
     char driver[64]; /* "NVIDIA 580.65 (CUDA 13.0)" or "" */
+    char note[512];  /* what was met while looking, one sentence per line; "" when nothing was */
     struct vr_host host;
     struct vr_device devices[VR_MAX_DEVICES];
     struct vr_link links[VR_MAX_DEVICES * (VR_MAX_DEVICES - 1) / 2];
     size_t n_devices, n_links;
 };
+
+/* A zeroed device (numa unknown) at the end of the list, or NULL when the list is full. */
+struct vr_device *vr_machine_add(struct vr_machine *m);
+/* Gives every device its id: CUDA0, CUDA1, ROCm0, in the order of the list. */
+void vr_machine_number(struct vr_machine *m);
+/* Adds a line to m->note; what does not fit is cut. */
+void vr_machine_note(struct vr_machine *m, const char *fmt, ...) VR_PRINTF(2, 3);
+
+/* The link between devices i and j (in any order), or NULL when nobody told. */
+const struct vr_link *vr_machine_link(const struct vr_machine *m, size_t i, size_t j);
+/* "nvlink", "switch", ...: the words of the profile. */
+const char *vr_link_kind_name(enum vr_link_kind kind);
+bool vr_link_kind_parse(const char *name, enum vr_link_kind *out);
+
+/* GB/s of a PCIe link in one direction, after line encoding and before packet overhead (a good driver reaches 80 to
+ * 90 % of it): gen 3 0.985, gen 4 1.969, gen 5 3.938 per lane. 0 for a generation nobody knows. */
+double vr_pcie_gbs(unsigned gen, unsigned lanes);
+/* The same for a device: its best generation, because an idle card trains down to gen 1, times the lanes that it has
+ * now, because what is wired does not change (a riser or an eGPU box has four, whatever the slot promises). */
+double vr_device_link_gbs(const struct vr_device *d);
+
+/* What is free on an idle card of this size when nobody could look: 2 % go to page tables and firmware (a 24,576 MiB
+ * RTX 4090 tells CUDA of 24,082) and 256 MiB to an idle driver. Within 1 % of what headless machines report. */
+uint64_t vr_device_free_guess(uint64_t total_bytes);
 
 #endif

@@ -1,0 +1,30 @@
+/* A machine as a JSON file: what tests/fixtures/rigs shows, and what --machine reads.
+ *
+ *     { "about", "driver", "note",
+ *       "host":    { "cpu", "ram_total_mib", "ram_free_mib", "bandwidth_gbs", "cores", "threads", "numa_nodes" },
+ *       "devices": [ { "name", "backend", "uuid", "pci", "total_mib", "free_mib", "bandwidth_gbs", "fp16_tflops",
+ *                      "compute_capability": "8.6", "pcie_gen", "pcie_lanes", "pcie_gen_max", "pcie_lanes_max", "numa",
+ *                      "note" } ],
+ *       "links":   [ { "a": 0, "b": 1, "kind": "nvlink", "n_nvlinks", "gbs", "p2p" } ] }
+ *
+ * Needed are host.ram_total_mib, and name and total_mib of each device. What is left out of a device is taken from the
+ * table of known cards where it knows the name; free memory left out means all of it. MiB may have a fraction: a size
+ * is kept to the byte. Unknown fields are ignored, unless they look like a known one that was mistyped. */
+#ifndef VR_HW_PROFILE_H
+#define VR_HW_PROFILE_H
+
+#include "base/buf.h"
+#include "hw/machine.h"
+
+#define VR_PROFILE_MAX_BYTES ((size_t)1 << 20)
+
+bool vr_profile_load(const char *path, struct vr_machine *out, struct vr_err *err) VR_MUST_CHECK;
+/* The same from memory; `path` is for messages. */
+bool vr_profile_parse(const char *path, const char *text, size_t n, struct vr_machine *out,
+                      struct vr_err *err) VR_MUST_CHECK;
+
+/* Loading what was saved gives the same machine. */
+bool vr_profile_save(const char *path, const struct vr_machine *m, struct vr_err *err) VR_MUST_CHECK;
+void vr_profile_print(const struct vr_machine *m, struct vr_buf *out);
+
+#endif

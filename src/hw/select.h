@@ -1,0 +1,50 @@
+/* Which devices a plan may use and how much of each: --devices, --device-order, --reserve-mib, --min-budget-mib. */
+#ifndef VR_HW_SELECT_H
+#define VR_HW_SELECT_H
+
+#include "hw/machine.h"
+
+#define VR_RESERVE_DEFAULT_MIB 1024 /* until the machine is calibrated */
+
+enum vr_device_order {
+    VR_ORDER_AUTO,       /* the planner's choice; until it chooses, the machine's order */
+    VR_ORDER_FREE_DESC,  /* most free memory first; equal ones keep the machine's order */
+    VR_ORDER_TOTAL_DESC, /* most memory first, likewise */
+    VR_ORDER_INDEX,      /* the machine's order, fixed */
+};
+
+/* As the user typed it; NULL: not given. */
+struct vr_select {
+    /* A list of indices, ids ("CUDA1"), UUIDs or their beginnings ("GPU-3f2a"), or names ("3090 Ti", which takes all
+     * cards of that name). It says which devices, not in which order. */
+    const char *devices;
+    const char *device_order; /* auto, free_desc, total_desc, index */
+    const char *reserve_mib;  /* one for all, or one per device of the machine, in its order, chosen or not */
+    uint64_t min_budget_bytes;
+};
+
+struct vr_budget {
+    uint16_t device;                      /* index into the machine's devices */
+    uint64_t budget_bytes, reserve_bytes; /* budget = free - reserve, always > 0 */
+};
+
+struct vr_excluded {
+    uint16_t device;
+    char reason[160];
+};
+
+struct vr_budgets {
+    struct vr_budget items[VR_MAX_DEVICES]; /* in the order asked for */
+    struct vr_excluded excluded[VR_MAX_DEVICES];
+    size_t n, n_excluded;
+    enum vr_device_order order;
+};
+
+/* No device left is a success with n == 0: the host can still serve. */
+bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, struct vr_budgets *out,
+                       struct vr_err *err) VR_MUST_CHECK;
+
+bool vr_device_order_parse(const char *s, enum vr_device_order *out, struct vr_err *err) VR_MUST_CHECK;
+const char *vr_device_order_name(enum vr_device_order order);
+
+#endif
