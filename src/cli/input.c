@@ -16,15 +16,15 @@ bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct
     return vr_machine_detect(NULL, out, err);
 }
 
-/* A type of the KV cache by its name. */
+/* A type by its name; memory/ says which of them a cache can have. */
 static bool cache_type(const char *option, const char *name, uint32_t *out, struct vr_err *err)
 {
-    static const char *const names[] = { "f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl" };
-    for (size_t i = 0; i < VR_COUNT(names); i++)
-        if (strcasecmp(names[i], name) == 0) return *out = vr_type_by_name(name), true;
-    int i = vr_nearest(name, VR_COUNT(names), vr_nearest_in_array, names);
-    return vr_fail(err, VR_EUSAGE, "--%s: the cache cannot be of type '%s'; did you mean %s?", option, name,
-                   i >= 0 ? names[i] : "q8_0");
+    *out = vr_type_by_name(name);
+    if (*out != VR_TYPE_NONE) return true;
+    return vr_fail(err, VR_EUSAGE,
+                   "--%s: there is no type '%s'; a cache can be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 "
+                   "or iq4_nl",
+                   option, name);
 }
 
 static bool read_context(const struct vr_options *o, struct vr_context *c, struct vr_err *err)
