@@ -46,7 +46,7 @@ char *vr_arena_strndup(struct vr_arena *a, const char *s, size_t n)
     if (n == SIZE_MAX) return NULL;
     char *p = take(a, n + 1, 1);
     if (!p) return NULL;
-    memcpy(p, s, n);
+    if (n) memcpy(p, s, n);
     p[n] = '\0';
     return p;
 }

@@ -2,7 +2,8 @@
  *
  * A child runs a program or a function of ours, gets one block of input, and gives back what it wrote to its standard
  * output and standard error, each up to a cap, and how it ended. When the deadline passes, the whole process group is
- * killed. No zombie and no descriptor is left on any path; a child dies with its parent. */
+ * killed. No zombie and no descriptor is left on any path; a child dies with its parent (the thread that ran it). It
+ * starts with every signal at its default and none blocked. */
 #ifndef VR_BASE_CHILD_H
 #define VR_BASE_CHILD_H
 
@@ -29,12 +30,13 @@ struct vr_child_end {
     int exit_status;        /* -1 when a signal ended it */
     int signal;             /* 0 when it exited */
     bool timed_out;
-    bool too_much; /* killed for writing past the cap */
+    bool too_much; /* wrote past the cap, and was killed for it if it still ran; out and err hold all up to the cap */
     double ms;
 };
 
 /* Runs the child to its end. False only when it could not be started or watched; a child that crashed or exited
- * with a status is a success here, told in `end`. `end` must be zeroed or done. */
+ * with a status is a success here, told in `end`: for a program that cannot be run, status 127 and why in end->err.
+ * `end` must be zeroed or done. */
 bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_err *err) VR_MUST_CHECK;
 /* "exited with status 3", "killed by signal 11 (Segmentation fault)", "ran longer than 5,000 ms" */
 const char *vr_child_how(const struct vr_child *c, const struct vr_child_end *end, char *out, size_t n);

@@ -16,10 +16,12 @@ static const struct {
 bool vr_fail(struct vr_err *err, enum vr_code code, const char *fmt, ...)
 {
     if (!err) return false;
+    char msg[sizeof err->msg]; /* the old message may be one of the arguments */
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(err->msg, sizeof err->msg, fmt, ap);
+    vsnprintf(msg, sizeof msg, fmt, ap);
     va_end(ap);
+    memcpy(err->msg, msg, strlen(msg) + 1);
     err->code = code;
     return false;
 }

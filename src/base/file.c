@@ -37,16 +37,28 @@ static bool write_all(int fd, const char *data, size_t n)
     return true;
 }
 
+static bool write_in_place(const char *path, const void *data, size_t n, struct vr_err *err)
+{
+    VR_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
+    return (fd >= 0 && write_all(fd, data, n)) || vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
+}
+
 bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *err)
 {
+    struct stat st;
+    bool exists = stat(path, &st) == 0;
+    if (exists && !S_ISREG(st.st_mode)) return write_in_place(path, data, n, err); /* never rename over /dev/null */
+    VR_AUTO_FREE char *real = realpath(path, NULL); /* a link stays: what it points to is replaced */
+    const char *target = real ? real : path;
     VR_AUTO_BUF tmp = { 0 };
-    vr_buf_addf(&tmp, "%s.XXXXXX", path);
+    vr_buf_addf(&tmp, "%s.XXXXXX", target);
     if (tmp.failed) return vr_fail_nomem(err, "writing a file");
     VR_AUTO_CLOSE int fd = mkostemp(tmp.data, O_CLOEXEC);
     if (fd < 0) return vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
     mode_t mask = umask(0); /* mkostemp makes 0600; the file gets what open() would have given */
     umask(mask);
-    bool ok = write_all(fd, data, n) && fchmod(fd, 0666 & ~mask) == 0 && fsync(fd) == 0 && rename(tmp.data, path) == 0;
+    mode_t mode = exists ? st.st_mode & 0777 : 0666 & ~mask;
+    bool ok = write_all(fd, data, n) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(tmp.data, target) == 0;
     if (ok) return true;
     vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
     unlink(tmp.data);

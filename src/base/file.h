@@ -9,7 +9,7 @@
 
 /* Appends the file to `out`; refuses more than max bytes. */
 bool vr_file_read(const char *path, size_t max, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
-/* Writes a new file beside it and renames. */
+/* Writes a new file beside it and renames; an old one gives it its permissions. A device or a pipe is written to. */
 bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -1,7 +1,8 @@
 #include "base/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,12 +31,32 @@ void vr_log_init(int fd, enum vr_log_format format, enum vr_level min_level)
     the_log.min_level = min_level;
     the_log.color = format == VR_LOG_TEXT && isatty(fd);
     the_log.dropped = 0;
+    signal(SIGPIPE, SIG_IGN);
 }
 
 uint64_t vr_log_dropped(void) { return the_log.dropped; }
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 static const enum vr_style level_styles[] = { VR_DIM, VR_GREEN, VR_YELLOW, VR_RED };
+
+/* A message is one line of text whatever it carries: a request must not be able to forge a second line, nor to send
+ * commands to the terminal. */
+static void add_clean(struct vr_buf *b, const char *s)
+{
+    const unsigned char *at = (const unsigned char *)s;
+    for (size_t left = strlen(s), len; left; at += len, left -= len) {
+        len = vr_utf8_len(at, left);
+        bool control = *at < ' ' || *at == 127 || (len == 2 && at[0] == 0xC2 && at[1] < 0xA0); /* C0, DEL, C1 */
+        if (len == 0) {
+            vr_buf_adds(b, "\xEF\xBF\xBD");
+            len = 1;
+        } else if (control) {
+            vr_buf_addc(b, ' ', 1);
+        } else {
+            vr_buf_add(b, at, len);
+        }
+    }
+}
 
 static void text_line(struct vr_buf *b, enum vr_level level, const struct vr_field *fields, const char *msg)
 {
@@ -44,10 +65,13 @@ static void text_line(struct vr_buf *b, enum vr_level level, const struct vr_fie
     struct tm tm;
     char clock[16] = "";
     if (localtime_r(&now, &tm)) strftime(clock, sizeof clock, "%H:%M:%S", &tm);
-    vr_buf_addf(b, "%s%s%s %s%-5s%s %s", vr_style(color, VR_DIM), clock, vr_style(color, VR_PLAIN),
-                vr_style(color, level_styles[level]), level_names[level], vr_style(color, VR_PLAIN), msg);
-    for (; fields && fields->value; fields++)
-        vr_buf_addf(b, "  %s%s=%s%s", vr_style(color, VR_DIM), fields->key, vr_style(color, VR_PLAIN), fields->value);
+    vr_buf_addf(b, "%s%s%s %s%-5s%s ", vr_style(color, VR_DIM), clock, vr_style(color, VR_PLAIN),
+                vr_style(color, level_styles[level]), level_names[level], vr_style(color, VR_PLAIN));
+    add_clean(b, msg);
+    for (; fields && fields->value; fields++) {
+        vr_buf_addf(b, "  %s%s=%s", vr_style(color, VR_DIM), fields->key, vr_style(color, VR_PLAIN));
+        add_clean(b, fields->value);
+    }
 }
 
 static void json_line(struct vr_buf *b, enum vr_level level, const struct vr_field *fields, const char *msg)
@@ -68,11 +92,21 @@ static void json_line(struct vr_buf *b, enum vr_level level, const struct vr_fie
     vr_buf_addc(b, '}', 1);
 }
 
-/* A message is one line whatever it carries: a request must not be able to forge a second one. */
-static void one_line(char *s)
+static void add_line(struct vr_buf *b, enum vr_level level, const struct vr_field *fields, const char *msg)
 {
-    for (; *s; s++)
-        if ((unsigned char)*s < ' ' || *s == 127) *s = ' ';
+    (the_log.format == VR_LOG_JSON ? json_line : text_line)(b, level, fields, msg);
+}
+
+/* One write or none: a reader that is slow or gone costs the line, not our time. A pipe that poll(2) calls writable has
+ * room for PIPE_BUF bytes. */
+static bool put(const struct vr_buf *line)
+{
+    struct pollfd p = { the_log.fd, POLLOUT, 0 };
+    if (line->failed || poll(&p, 1, 0) <= 0 || !(p.revents & POLLOUT)) return false;
+    ssize_t n;
+    do n = write(the_log.fd, line->data, line->n);
+    while (n < 0 && errno == EINTR);
+    return n == (ssize_t)line->n;
 }
 
 VR_PRINTF(3, 0) static void emit(enum vr_level level, const struct vr_field *fields, const char *fmt, va_list ap)
@@ -81,26 +115,15 @@ VR_PRINTF(3, 0) static void emit(enum vr_level level, const struct vr_field *fie
     char msg[1536];
     vsnprintf(msg, sizeof msg, fmt, ap);
     VR_AUTO_BUF line = { 0 };
-    if (the_log.format == VR_LOG_JSON) {
-        json_line(&line, level, fields, msg);
-    } else {
-        one_line(msg);
-        text_line(&line, level, fields, msg);
-    }
-    if (!line.failed && line.n >= MAX_LINE) { /* keep JSON valid: say that the line was too long instead */
+    add_line(&line, level, fields, msg);
+    if (!line.failed && line.n >= MAX_LINE) { /* cut what goes in, so that JSON stays JSON */
+        static const struct vr_field cut[] = { { "cut", "true" }, { 0 } };
         vr_buf_clear(&line);
         msg[256] = '\0';
-        if (the_log.format == VR_LOG_JSON)
-            json_line(&line, level, (const struct vr_field[]){ { "cut", "true" }, { 0 } }, msg);
-        else
-            text_line(&line, level, NULL, msg);
+        add_line(&line, level, cut, msg);
     }
     vr_buf_addc(&line, '\n', 1);
-    ssize_t n = -1;
-    if (!line.failed) do
-            n = write(the_log.fd, line.data, line.n);
-        while (n < 0 && errno == EINTR);
-    if (n < 0) the_log.dropped++;
+    if (!put(&line)) the_log.dropped++;
 }
 
 void vr_log(enum vr_level level, const char *fmt, ...)

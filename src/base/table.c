@@ -41,14 +41,21 @@ static bool rule_above(const struct vr_table *t, size_t row)
     return false;
 }
 
-/* One cell with its padding; nothing is padded behind the last column. */
-static void put(struct vr_buf *out, const char *cell, const struct vr_col *col, size_t width, bool last)
+/* One cell with its padding, and the space to the cell before it. */
+static void put(struct vr_buf *out, const char *cell, const struct vr_col *col, size_t width, bool first)
 {
     size_t pad = width - vr_text_width(cell);
-    if (col->right) vr_buf_addc(out, ' ', pad);
+    vr_buf_addc(out, ' ', (first ? 0 : 2) + (col->right ? pad : 0));
     vr_buf_adds(out, cell);
-    if (!col->right && !last) vr_buf_addc(out, ' ', pad);
-    vr_buf_adds(out, last ? "\n" : "  ");
+    if (!col->right) vr_buf_addc(out, ' ', pad);
+}
+
+/* Ends a line. Spaces that nobody sees are not printed. */
+static void end_line(struct vr_buf *out, const char *style)
+{
+    if (out->failed) return;
+    while (out->n && out->data[out->n - 1] == ' ') out->n--;
+    vr_buf_addf(out, "%s\n", style);
 }
 
 void vr_table_print(struct vr_table *t, struct vr_buf *out)
@@ -68,8 +75,8 @@ void vr_table_print(struct vr_table *t, struct vr_buf *out)
 
     const char *indent = t->indent ? t->indent : "";
     vr_buf_addf(out, "%s%s", indent, vr_style(t->color, VR_DIM));
-    for (size_t c = 0; c < t->n_cols; c++) put(out, t->cols[c].title, &t->cols[c], width[c], c + 1 == t->n_cols);
-    vr_buf_adds(out, vr_style(t->color, VR_PLAIN));
+    for (size_t c = 0; c < t->n_cols; c++) put(out, t->cols[c].title, &t->cols[c], width[c], c == 0);
+    end_line(out, vr_style(t->color, VR_PLAIN));
 
     cell = t->text.data;
     for (size_t i = 0; i < t->n_cells; i++, cell += strlen(cell) + 1) {
@@ -78,11 +85,12 @@ void vr_table_print(struct vr_table *t, struct vr_buf *out)
             if (rule_above(t, i / t->n_cols)) {
                 vr_buf_addf(out, "%s%s", indent, vr_style(t->color, VR_DIM));
                 for (size_t d = 0; d < total; d++) vr_buf_adds(out, "─");
-                vr_buf_addf(out, "%s\n", vr_style(t->color, VR_PLAIN));
+                end_line(out, vr_style(t->color, VR_PLAIN));
             }
             vr_buf_adds(out, indent);
         }
-        put(out, cell, &t->cols[c], width[c], c + 1 == t->n_cols);
+        put(out, cell, &t->cols[c], width[c], c == 0);
+        if (c + 1 == t->n_cols) end_line(out, "");
     }
 }
 
@@ -90,4 +98,5 @@ void vr_table_done(struct vr_table *t)
 {
     vr_buf_done(&t->text);
     vr_buf_done(&t->rules);
+    t->n_cells = 0;
 }

@@ -38,8 +38,8 @@ const char *vr_fmt_bytes(struct vr_num *out, uint64_t bytes)
 {
     static const char *const units[] = { "B", "KiB", "MiB", "GiB", "TiB" };
     double v = (double)bytes;
-    size_t u = 0;
-    for (; v >= 1024 && u + 1 < sizeof units / sizeof units[0]; u++) v /= 1024;
+    size_t u = 0; /* the unit is chosen by the number as it will be rounded: "1.00 MiB", not "1,024.00 KiB" */
+    for (; v >= (u ? 1023.995 : 1024) && u + 1 < sizeof units / sizeof units[0]; u++) v /= 1024;
     struct vr_num number;
     char plain[40];
     snprintf(plain, sizeof plain, "%.*f", u ? 2 : 0, v);
@@ -51,7 +51,7 @@ const char *vr_fmt_short(struct vr_num *out, double n)
 {
     static const char *const units[] = { "", " K", " M", " B", " T" };
     size_t u = 0;
-    for (; fabs(n) >= 1000 && u + 1 < sizeof units / sizeof units[0]; u++) n /= 1000;
+    for (; fabs(n) >= (u ? 999.995 : 999.5) && u + 1 < sizeof units / sizeof units[0]; u++) n /= 1000;
     snprintf(out->s, sizeof out->s, "%.*f%s", u ? 2 : 0, n, units[u]);
     return out->s;
 }
@@ -124,7 +124,7 @@ int vr_nearest(const char *word, size_t n, const char *(*get)(size_t i, const vo
     for (size_t i = 0; nw && i < n; i++) {
         size_t nc = squeeze(c, get(i, ctx));
         size_t d = distance(w, nw, c, nc);
-        if (d < best_d) {
+        if (2 * d < (nw > nc ? nw : nc) && d < best_d) { /* half right is not alike: 'cpu' is two edits from 'gpus' */
             best_d = d;
             best = (int)i;
         }
