@@ -18,9 +18,15 @@ CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu11 $(WARN) -D_GNU_SOURCE -DVR_VERSION='"$(VERSION)"' -Isrc -MMD -MP $(CFLAGS) $(EXTRA)
 LIBS := -ljansson -ldl -lm
 
-ROOMS   := base gguf hw memory cli
+# The engine: llama.cpp, pinned by tools/engine.lock and brought by tools/engine-fetch. Only src/engine sees its headers.
+ENGINE_AT   := build/engine
+ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/src src common vendor)
+ENGINE_LIBS := -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
+
+ROOMS   := base gguf hw memory plan engine fit cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
-OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o)
+OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/bridge.o
+PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/*.c))
 LIBRARY := $(B)/libvram.a
 UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -38,6 +44,7 @@ help: ## this list
 
 run: ## install what is missing, build, and show this machine and a sample model
 	@tools/setup build
+	@tools/engine-fetch
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@tools/stretch "$(B)/sample" nemotron-super-49b
 	@echo; $(B)/vram-llm doctor
@@ -46,6 +53,7 @@ run: ## install what is missing, build, and show this machine and a sample model
 
 test: ## install what is missing, build, run every test, then again under ASan + UBSan, then fuzz
 	@tools/setup test
+	@tools/engine-fetch
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check
@@ -61,7 +69,7 @@ all: $(B)/vram-llm
 
 $(B)/vram-llm: $(B)/obj/cli/main.o $(LIBRARY)
 	$(call say,LINK)
-	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CXX) $(EXTRA) -o $@ $^ $(LIBS) $(ENGINE_LIBS)
 
 $(LIBRARY): $(filter-out %/cli/main.o,$(OBJECTS))
 	$(call say,AR)
@@ -72,6 +80,18 @@ $(B)/obj/%.o: src/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+$(B)/obj/engine/%.o: ALL_CFLAGS += $(ENGINE_INC)
+$(B)/obj/engine/%.o: | $(ENGINE_AT)/which
+
+$(B)/obj/engine/bridge.o: src/engine/bridge.cpp | $(ENGINE_AT)/which
+	@mkdir -p $(@D)
+	$(call say,C++)
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra $(if $(CI),-Werror) -D_GNU_SOURCE -Isrc $(ENGINE_INC) -MMD -MP $(CFLAGS) $(EXTRA) -c -o $@ $<
+
+$(ENGINE_AT)/which: tools/engine.lock tools/engine-fetch
+	@tools/engine-fetch
+	@touch $@
+
 # --- tests ---
 
 .PHONY: tests
@@ -80,7 +100,7 @@ tests: $(UNITS) $(B)/tests/libnvml-stub.so
 $(B)/tests/test_%: tests/unit/test_%.c $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,TEST)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
 
 # Allocation failures are injected at the linker's hands: no trace of it is left in the program.
 LINK_test_gguf_nomem := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
@@ -101,6 +121,7 @@ check-golden: $(B)/vram-llm $(B)/tests/libnvml-stub.so
 check-layers:
 	@tools/check-layers src
 	@tests/layers.sh
+	@tests/engine_fetch.sh
 
 check-fmt:
 	@clang-format --dry-run -Werror $(FORMAT)
@@ -115,7 +136,7 @@ asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 
-$(B)/fuzz/%: tests/fuzz/%.c $(filter-out src/cli/main.c,$(SOURCES))
+$(B)/fuzz/%: tests/fuzz/%.c $(PURE)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)
 	$(Q)clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)
@@ -131,7 +152,7 @@ bench: all $(B)/bench/timeit $(B)/bench/make-vocab ## measure, as ratios in one 
 $(B)/bench/%: bench/%.c $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -o $@ $< $(LIBRARY) $(LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
 
 fmt: ## format the sources
 	clang-format -i $(FORMAT)

@@ -233,15 +233,16 @@ static json_t *json_layers(const struct analysis *a)
 static json_t *json_model(const struct analysis *a)
 {
     const struct vr_model *m = a->m;
-    return json_pack(
-        "{s:s, s:s, s:i, s:I, s:I, s:s, s:I, s:I, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o, s:I, s:I, s:I, s:I}", "name",
-        m->name, "arch", m->arch, "n_layers", (int)m->n_layers, "params", (json_int_t)m->params, "bytes",
-        (json_int_t)m->file_bytes, "quant", m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train, "tensor_bytes",
-        (json_int_t)m->tensor_bytes, "n_parts", (int)m->n_parts, "n_embd", (int)m->n_embd, "n_vocab", (int)m->n_vocab,
-        "n_expert", (int)m->n_expert, "n_expert_used", (int)m->n_expert_used, "tied", m->tied, "kv_exact", a->f->exact,
-        "layers", json_layers(a), "input_bytes", (json_int_t)m->input_bytes, "output_bytes",
-        (json_int_t)m->output_bytes, "other_bytes", (json_int_t)m->other_bytes, "kv_bytes_total",
-        (json_int_t)(a->f->kv_gpu_bytes + a->f->state_gpu_bytes));
+    json_t *tree = vr_json_model(m);
+    json_object_update_new(tree, json_pack("{s:I, s:i, s:i, s:i, s:i, s:i, s:b, s:b, s:o, s:I, s:I, s:I, s:I}",
+                                           "tensor_bytes", (json_int_t)m->tensor_bytes, "n_parts", (int)m->n_parts,
+                                           "n_embd", (int)m->n_embd, "n_vocab", (int)m->n_vocab, "n_expert",
+                                           (int)m->n_expert, "n_expert_used", (int)m->n_expert_used, "tied", m->tied,
+                                           "kv_exact", a->f->exact, "layers", json_layers(a), "input_bytes",
+                                           (json_int_t)m->input_bytes, "output_bytes", (json_int_t)m->output_bytes,
+                                           "other_bytes", (json_int_t)m->other_bytes, "kv_bytes_total",
+                                           (json_int_t)(a->f->kv_gpu_bytes + a->f->state_gpu_bytes)));
+    return tree;
 }
 
 bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)

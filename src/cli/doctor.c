@@ -6,6 +6,8 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/show.h"
+#include "engine/cpu.h"
+#include "engine/engine.h"
 #include "hw/profile.h"
 
 static void show_gpus(struct vr_buf *out, const struct vr_machine *m)
@@ -85,14 +87,34 @@ static void show_notes(struct vr_buf *out, const char *who, const char *note)
 static const char what_works[] =
     "  No GPU was found. That is not an error; this works without one:\n"
     "    vram-llm analyze FILE.gguf                             layers, sizes and the cost of the context\n"
-    "    vram-llm plan --gpus \"2x RTX 3090 Ti, RTX 4080 Laptop\"  budgets of cards you do not have\n"
-    "    vram-llm plan --machine FILE.json                      the same for a saved machine\n"
+    "    vram-llm plan FILE.gguf --gpus \"2x RTX 3090\"           where its layers would go on cards you do not have\n"
+    "    vram-llm plan FILE.gguf --machine FILE.json            the same for a saved machine\n"
     "  With a GPU in this computer: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module.\n";
+
+/* Which llama.cpp this program is linked with, and what it can run on. */
+static void show_engine(struct vr_buf *out)
+{
+    struct vr_err err = { 0 };
+    char dir[512];
+    bool found = vr_engine_dir(dir, sizeof dir, &err);
+    vr_show_fact(out, "engine", "llama.cpp %s, %s%s%s", vr_engine_version(), vr_engine_has("cuda") ? "CUDA, " : "",
+                 vr_engine_has("vulkan") ? "Vulkan, " : "", "CPU");
+    vr_show_fact(out, "", "%s", found ? dir : err.msg);
+    char variant[512];
+    if (vr_cpu_choose(variant, sizeof variant, &err)) {
+        const char *slash = strrchr(variant, '/');
+        vr_show_fact(out, "CPU variant", "%s, proven by a multiplication in a child process",
+                     *variant ? (slash ? slash + 1 : variant) : "built in");
+    } else {
+        vr_show_fact(out, "CPU variant", "none works: %s", err.msg);
+    }
+}
 
 static void show_doctor(struct vr_buf *out, const struct vr_input *in)
 {
     const struct vr_machine *m = &in->machine;
     vr_show_fact(out, "vram-llm", "%s", VR_VERSION);
+    show_engine(out);
     vr_show_host(out, &m->host);
     vr_show_fact(out, "driver", "%s", *m->driver ? m->driver : "no NVIDIA driver");
     vr_show_fact(out, "GPUs", "%zu", m->n_devices);

@@ -1,5 +1,5 @@
 /* Finds the command, parses its options, runs it, and prints what it made. A failure is one sentence on standard error
- * and an exit status by its kind (base/errors.def). */
+ * and an exit status by its kind (base/errors.def), after what the command had to show: a plan that does not fit. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,9 +64,12 @@ int main(int argc, char **argv)
     if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, false);
     bool json_log = strcmp(o.log_format, "json") == 0;
     vr_log_init(STDERR_FILENO, json_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
+    bool ok = true;
     if (help || o.help)
         vr_help_command(command, &out);
-    else if (!command->run(&o, &out, &err))
-        return fail(&err, json_log);
-    return print(&out, &err) ? 0 : fail(&err, json_log);
+    else
+        ok = command->run(&o, &out, &err);
+    struct vr_err unwritten;
+    if (!print(&out, &unwritten)) return fail(ok ? &unwritten : &err, json_log);
+    return ok ? 0 : fail(&err, json_log);
 }

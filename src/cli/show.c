@@ -173,6 +173,13 @@ json_t *vr_json_machine(const struct vr_input *in)
     return tree;
 }
 
+json_t *vr_json_model(const struct vr_model *m)
+{
+    return json_pack("{s:s, s:s, s:i, s:I, s:I, s:s, s:I}", "name", m->name, "arch", m->arch, "n_layers",
+                     (int)m->n_layers, "params", (json_int_t)m->params, "bytes", (json_int_t)m->file_bytes, "quant",
+                     m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train);
+}
+
 json_t *vr_json_goal(const struct vr_input *in)
 {
     const struct vr_context *c = &in->context;

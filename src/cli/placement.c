@@ -1,0 +1,256 @@
+/* `plan FILE`: a placement, judged. */
+#include "cli/placement.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/table.h"
+#include "base/text.h"
+
+/* --- what the user fixed --- */
+
+static bool parse_split(const char *list, double out[VR_MAX_DEVICES], size_t *n, struct vr_err *err)
+{
+    *n = 0;
+    for (const char *at = list;; at++) {
+        char word[40];
+        size_t k = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", k < sizeof word ? (int)k : 0, at);
+        if (*n == VR_MAX_DEVICES || !vr_parse_double(word, &out[*n]) || out[*n] < 0)
+            return vr_fail(err, VR_EUSAGE,
+                           "--tensor-split: '%s' is not a list of shares like 0.35,0.45,0.20 or of layer counts", list);
+        (*n)++;
+        at += k;
+        if (!*at) return true;
+    }
+}
+
+static bool parse_split_mode(const char *name, enum vr_split_mode *out, struct vr_err *err)
+{
+    if (strcmp(name, "row") == 0)
+        return vr_fail(err, VR_EUSAGE,
+                       "--split-mode row: this engine no longer splits rows over CUDA devices (loading fails); "
+                       "layer is as fast for one stream and works everywhere");
+    if (strcmp(name, "tensor") == 0)
+        return vr_fail(err, VR_EUSAGE,
+                       "--split-mode tensor: its buffers are not part of what can be proven without a GPU; "
+                       "use layer");
+    *out = strcmp(name, "none") == 0 ? VR_SPLIT_NONE : VR_SPLIT_LAYER;
+    return true;
+}
+
+static bool parse_gpu_layers(const char *text, int *out, struct vr_err *err)
+{
+    uint64_t n;
+    if (strcmp(text, "-1") == 0 || strcmp(text, "all") == 0) return *out = -1, true;
+    if (!vr_parse_u64(text, 0, 100000, &n))
+        return vr_fail(err, VR_EUSAGE, "--n-gpu-layers: '%s' is not a whole number, nor -1 for all", text);
+    *out = (int)n;
+    return true;
+}
+
+bool vr_placement_find(const struct vr_options *o, const struct vr_fit_ask *ask, struct vr_outcome *out,
+                       struct vr_err *err)
+{
+    struct vr_given given = { .overrides = o->override_tensor };
+    double split[VR_MAX_DEVICES];
+    if (!parse_split_mode(o->split_mode, &given.split_mode, err) ||
+        !parse_gpu_layers(o->n_gpu_layers, &given.n_gpu_layers, err))
+        return false;
+    if (o->use_fit_params) {
+        if (o->tensor_split || o->override_tensor)
+            return vr_fail(err, VR_EUSAGE,
+                           "--use-fit-params lets llama.cpp choose: leave out --tensor-split and --override-tensor");
+        return vr_fit_llama(ask, out, err);
+    }
+    if (o->tensor_split && strcmp(o->tensor_split, "free") != 0) {
+        if (!parse_split(o->tensor_split, split, &given.n_split, err)) return false;
+        given.split = split;
+    }
+    return vr_fit_given(ask, &given, out, err);
+}
+
+/* --- for people --- */
+
+static void layers_cell(struct vr_table *t, uint32_t first, uint32_t n, bool output)
+{
+    if (n > 1)
+        vr_table_cell(t, "%" PRIu32 "-%" PRIu32 "%s", first, first + n - 1, output ? ", output" : "");
+    else if (n)
+        vr_table_cell(t, "%" PRIu32 "%s", first, output ? ", output" : "");
+    else
+        vr_table_cell(t, "%s", output ? "output" : "-");
+}
+
+static void mib_cell(struct vr_table *t, uint64_t bytes)
+{
+    struct vr_num num;
+    vr_table_cell(t, "%s", bytes ? vr_fmt_mib(&num, bytes, 0) : "-");
+}
+
+static uint64_t sum_of(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
+
+static void device_row(struct vr_table *t, const struct vr_machine *m, const struct vr_judged *j)
+{
+    uint64_t used = sum_of(&j->use), budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
+    vr_table_row(t);
+    vr_table_cell(t, "%s", m->devices[j->device].id);
+    vr_table_cell(t, "%s", m->devices[j->device].name);
+    layers_cell(t, j->first_layer, j->n_layers, j->output);
+    mib_cell(t, j->use.model_bytes);
+    mib_cell(t, j->use.context_bytes);
+    mib_cell(t, j->use.compute_bytes);
+    mib_cell(t, used);
+    mib_cell(t, budget);
+    vr_table_cell(t, "%s%.0f %%%s", vr_style(t->color, j->over_bytes ? VR_RED : VR_GREEN),
+                  budget ? 100.0 * (double)used / (double)budget : 0.0, vr_style(t->color, VR_PLAIN));
+    vr_table_cell(t, "%.2f", j->ms[VR_DECODE]);
+}
+
+static void host_row(struct vr_table *t, const struct vr_machine *m, const struct vr_verdict *v)
+{
+    vr_table_row(t);
+    vr_table_cell(t, "host");
+    vr_table_cell(t, "%s", *m->host.cpu ? m->host.cpu : "");
+    layers_cell(t, 0, v->host_layers, false);
+    mib_cell(t, v->host.model_bytes);
+    mib_cell(t, v->host.context_bytes);
+    mib_cell(t, v->host.compute_bytes);
+    mib_cell(t, sum_of(&v->host));
+    mib_cell(t, m->host.ram_free_bytes);
+    vr_table_cell(t, "%.0f %%",
+                  m->host.ram_free_bytes ? 100.0 * (double)sum_of(&v->host) / (double)m->host.ram_free_bytes : 0.0);
+    vr_table_cell(t, "%.2f", v->host_ms[VR_DECODE]);
+}
+
+bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_err *err)
+{
+    const struct vr_verdict *v = &o->verdict;
+    struct vr_num x, y, z;
+    if (v->fits) return true;
+    vr_fail(err, VR_ENOFIT, "it does not fit:");
+    const char *comma = "";
+    for (size_t i = 0; i < v->n_devices; i++, comma = err->msg[strlen(err->msg) - 1] == ':' ? "" : ";") {
+        const struct vr_judged *j = &v->devices[i];
+        const struct vr_device *d = &a->machine->devices[j->device];
+        if (j->short_bytes)
+            vr_fail_more(err, "%s %s (%s) is %s MiB short: it needs %s of the %s MiB that are free", comma, d->id,
+                         d->name, vr_fmt_mib(&x, j->short_bytes, 0), vr_fmt_mib(&y, sum_of(&j->use), 0),
+                         vr_fmt_mib(&z, j->free_bytes, 0));
+        else if (j->over_bytes)
+            vr_fail_more(err, "%s %s (%s) needs %s MiB of its reserve of %s MiB", comma, d->id, d->name,
+                         vr_fmt_mib(&x, j->over_bytes, 0), vr_fmt_mib(&y, j->reserve_bytes, 0));
+    }
+    if (v->host_short_bytes)
+        vr_fail_more(err, "%s the host is %s MiB short, %s MiB are free", comma, vr_fmt_mib(&x, v->host_short_bytes, 0),
+                     vr_fmt_mib(&y, a->machine->host.ram_free_bytes, 0));
+    return false;
+}
+
+void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    const struct vr_verdict *v = &o->verdict;
+    struct vr_num x;
+    VR_AUTO_TABLE t = { .cols = { { "device", false },
+                                  { "name", false },
+                                  { "layers", false },
+                                  { "weights", true },
+                                  { "KV", true },
+                                  { "compute", true },
+                                  { "used", true },
+                                  { "budget MiB", true },
+                                  { "", true },
+                                  { "ms/token", true } },
+                        .n_cols = 10,
+                        .indent = "  ",
+                        .color = vr_show_color() };
+    vr_show_title(out, a->model->name);
+    vr_show_fact(out, "placement", "%s, %s tokens of context, %s/%s cache, flash attention %s, pipeline copies %s",
+                 o->how, vr_fmt_count(&x, v->n_ctx), vr_type(o->trial.context.type_k)->name,
+                 vr_type(o->trial.context.type_v)->name, v->flash ? "on" : "off", v->pipeline ? "on" : "off");
+    vr_buf_adds(out, "\n");
+    for (size_t i = 0; i < v->n_devices; i++) device_row(&t, a->machine, &v->devices[i]);
+    vr_table_rule(&t);
+    host_row(&t, a->machine, v);
+    vr_table_print(&t, out);
+    vr_buf_adds(out, "\n");
+    vr_buf_addf(
+        out, "  %s%s%s %.1f tokens/s (%.1f ms per token, %.2f of them between devices), prompt %.0f tokens/s.\n",
+        vr_style(t.color, v->fits ? VR_GREEN : VR_RED),
+        v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(t.color, VR_PLAIN),
+        v->price.decode_tok_s, v->price.step_ms[VR_DECODE], v->price.copy_ms[VR_DECODE], v->price.prefill_tok_s);
+    if (!v->exact) vr_buf_addf(out, "  Not exact: %s.\n", v->inexact);
+    vr_buf_addf(out, "  Asked of the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
+                o->dry_runs == 1 ? "" : "s", o->ms);
+}
+
+/* --- for programs --- */
+
+static json_t *json_use(const struct vr_use *u)
+{
+    return json_pack("{s:I, s:I, s:I}", "model_bytes", (json_int_t)u->model_bytes, "context_bytes",
+                     (json_int_t)u->context_bytes, "compute_bytes", (json_int_t)u->compute_bytes);
+}
+
+static json_t *json_devices(const struct vr_machine *m, const struct vr_verdict *v)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < v->n_devices; i++) {
+        const struct vr_judged *j = &v->devices[i];
+        const struct vr_device *d = &m->devices[j->device];
+        json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:b}", "id", d->id, "name", d->name, "first_layer",
+                              (int)j->first_layer, "n_layers", (int)j->n_layers, "output", j->output);
+        json_object_update_new(o, json_use(&j->use));
+        json_object_update_new(o, json_pack("{s:i, s:I, s:I, s:I, s:f, s:f}", "overhead_bytes", 0, "reserve_bytes",
+                                            (json_int_t)j->reserve_bytes, "free_bytes", (json_int_t)j->free_bytes,
+                                            "short_bytes", (json_int_t)j->short_bytes, "ms_per_token", j->ms[VR_DECODE],
+                                            "prefill_ms", j->ms[VR_PREFILL]));
+        json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *json_split(const struct vr_verdict *v)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < v->n_devices; i++)
+        json_array_append_new(list, json_integer(v->devices[i].n_layers + v->devices[i].output));
+    return list;
+}
+
+static json_t *json_overrides(const struct vr_outcome *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < o->trial.n_overrides; i++) {
+        const struct vr_override *v = &o->trial.overrides[i];
+        json_array_append_new(list, json_pack("{s:s, s:s}", "pattern", v->pattern, "device",
+                                              v->device == VR_ON_CPU ? "CPU" : o->specs[v->device].name));
+    }
+    return list;
+}
+
+static json_t *json_commands(const struct vr_outcome *o)
+{
+    VR_AUTO_BUF server = { 0 }, ik = { 0 };
+    vr_outcome_flags(o, VR_LLAMA_SERVER, &server);
+    vr_outcome_flags(o, VR_IK_LLAMA, &ik);
+    return json_pack("{s:s, s:s}", "llama-server", vr_buf_str(&server), "ik_llama.cpp", vr_buf_str(&ik));
+}
+
+json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    const struct vr_verdict *v = &o->verdict;
+    int n_gpu = 0;
+    for (size_t i = 0; i < v->n_devices; i++) n_gpu += (int)v->devices[i].n_layers + v->devices[i].output;
+    json_t *host = json_use(&v->host);
+    json_object_set_new(host, "n_layers", json_integer(v->host_layers));
+    json_object_set_new(host, "ms_per_token", json_real(v->host_ms[VR_DECODE]));
+    json_object_set_new(host, "short_bytes", json_integer((json_int_t)v->host_short_bytes));
+    return json_pack("{s:b, s:b, s:s, s:f, s:i, s:o, s:o, s:i, s:o, s:o, s:b, s:b, s:{s:f, s:f}, s:o}", "fits", v->fits,
+                     "exact", v->exact, "how", o->how, "plan_ms", o->ms, "dry_runs", (int)o->dry_runs, "devices",
+                     json_devices(a->machine, v), "host", host, "n_gpu_layers", n_gpu, "tensor_split", json_split(v),
+                     "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash, "predicted",
+                     "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s, "commands",
+                     json_commands(o));
+}

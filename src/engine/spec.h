@@ -1,0 +1,17 @@
+/* A device that may not exist, described. Apart from vgpu.h so that rooms without the engine's headers can name one. */
+#ifndef VR_ENGINE_SPEC_H
+#define VR_ENGINE_SPEC_H
+
+#include <stdint.h>
+
+#define VR_MAX_VGPUS 15 /* the scheduler takes 16 backends, and the CPU is one */
+
+struct vr_vgpu_spec {
+    char name[24];  /* backend and index: "CUDA1"; also what its buffers are called */
+    char about[96]; /* "NVIDIA GeForce RTX 3090" */
+    uint64_t total_bytes, free_bytes;
+    int cc;             /* compute capability x 100: 860 */
+    uint64_t run_bytes; /* executing: what the backend takes for itself when it first computes (pools, workspaces) */
+};
+
+#endif

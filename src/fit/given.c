@@ -1,0 +1,175 @@
+/* Placements that somebody else made: the user, or llama.cpp's own fit. */
+#include <errno.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "fit/fit.h"
+
+#define MAX_OVERRIDES 1024
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
+
+/* A trial on all devices that may be used, in their order. */
+static bool start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
+{
+    *out = (struct vr_outcome){ .trial = vr_trial_default() };
+    if (!vr_judge_devices(a->machine, a->budgets, out->specs, err)) return false;
+    out->trial.devices = out->specs;
+    out->trial.n_devices = a->budgets->n;
+    out->trial.context = a->context;
+    out->trial.flash_auto = a->flash_auto;
+    return true;
+}
+
+static bool judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o, struct vr_err *err)
+{
+    struct vr_bench_stand stand = { .prober = prober,
+                                    .model = a->model,
+                                    .machine = a->machine,
+                                    .budgets = a->budgets,
+                                    .speeds = a->speeds,
+                                    .fill = a->fill };
+    return vr_judge(&stand, &o->trial, &o->verdict, err);
+}
+
+static const char *spec_name(size_t i, const void *ctx)
+{
+    const struct vr_outcome *o = ctx;
+    return i < o->trial.n_devices ? o->specs[i].name : "CPU";
+}
+
+/* "CUDA0" or "CPU" -> the trial's device. */
+static bool find_target(const struct vr_outcome *o, const char *name, int *device, struct vr_err *err)
+{
+    for (size_t i = 0; i <= o->trial.n_devices; i++)
+        if (strcasecmp(spec_name(i, o), name) == 0) {
+            *device = i < o->trial.n_devices ? (int)i : VR_ON_CPU;
+            return true;
+        }
+    int i = vr_nearest(name, o->trial.n_devices + 1, spec_name, o);
+    return vr_fail(err, VR_EUSAGE, "--override-tensor: there is no device '%s'; did you mean %s?", name,
+                   spec_name(i < 0 ? o->trial.n_devices : (size_t)i, o));
+}
+
+/* One "pattern=DEVICE". The engine would throw at a bad expression, and take one that matches nothing in silence. */
+static bool add_override(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_override *to, char *text,
+                         struct vr_err *err)
+{
+    char *equals = strrchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not PATTERN=DEVICE, as in exps=CPU", text);
+    *equals = '\0';
+    regex_t re;
+    int rc = regcomp(&re, text, REG_EXTENDED | REG_NOSUB);
+    if (rc != 0) {
+        char why[96];
+        regerror(rc, &re, why, sizeof why);
+        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not a regular expression: %s", text, why);
+    }
+    bool found = false;
+    for (uint32_t i = 0; i < a->model->n_tensors && !found; i++)
+        found = regexec(&re, a->model->tensors[i].name, 0, NULL, 0) == 0;
+    regfree(&re);
+    if (!found)
+        return vr_fail(err, VR_EUSAGE,
+                       "--override-tensor: no tensor of the model matches '%s'; analyze lists what is in it", text);
+    to->pattern = text;
+    return find_target(o, equals + 1, &to->device, err);
+}
+
+static bool add_overrides(const struct vr_fit_ask *a, const char *list, struct vr_outcome *o, struct vr_err *err)
+{
+    char *text = vr_arena_strdup(&o->arena, list);
+    struct vr_override *all = vr_arena_alloc(&o->arena, MAX_OVERRIDES, sizeof *all);
+    if (!text || !all) return vr_fail_nomem(err, "reading overrides");
+    size_t n = 0;
+    for (char *save = NULL, *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
+        if (n == MAX_OVERRIDES) return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %d", MAX_OVERRIDES);
+        if (!add_override(a, o, &all[n++], one, err)) return false;
+    }
+    o->trial.overrides = all;
+    o->trial.n_overrides = n;
+    return true;
+}
+
+static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_err *err)
+{
+    if (!g->split) return true;
+    if (g->n_split != o->trial.n_devices)
+        return vr_fail(err, VR_EUSAGE,
+                       "--tensor-split has %zu values for %zu devices: give one each, 0 to leave one out", g->n_split,
+                       o->trial.n_devices);
+    double sum = 0;
+    for (size_t i = 0; i < g->n_split; i++) sum += g->split[i];
+    if (!(sum > 0)) return vr_fail(err, VR_EUSAGE, "--tensor-split: all values are 0");
+    o->trial.has_split = true;
+    for (size_t i = 0; i < g->n_split; i++) o->trial.split[i] = (float)g->split[i];
+    return true;
+}
+
+bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct vr_outcome *out, struct vr_err *err)
+{
+    double t0 = now_ms();
+    if (!start(a, out, err)) return false;
+    out->how = "as given";
+    out->trial.n_gpu_layers = g->n_gpu_layers;
+    out->trial.split_mode = g->split_mode;
+    if (!add_split(g, out, err) || (g->overrides && !add_overrides(a, g->overrides, out, err))) return false;
+    struct vr_prober prober;
+    if (!vr_prober_open(a->model, &prober, err)) return false;
+    bool ok = judge(a, &prober, out, err);
+    vr_prober_close(&prober);
+    out->dry_runs = 1;
+    out->ms = now_ms() - t0;
+    return ok;
+}
+
+/* Copies what the fit chose into the outcome's trial. */
+static bool take_fitted(const struct vr_fitted *f, struct vr_outcome *o, struct vr_err *err)
+{
+    o->trial.n_gpu_layers = f->n_gpu_layers;
+    memcpy(o->trial.split, f->split, sizeof o->trial.split);
+    for (size_t i = 0; i < o->trial.n_devices; i++) o->trial.has_split |= f->split[i] > 0;
+    if (f->n_ctx) o->trial.context.n_ctx = f->n_ctx;
+    struct vr_override *all = vr_arena_alloc(&o->arena, f->n_overrides + 1, sizeof *all);
+    if (!all) return vr_fail_nomem(err, "reading llama.cpp's fit");
+    for (size_t i = 0; i < f->n_overrides; i++) {
+        all[i] = f->overrides[i];
+        all[i].pattern = vr_arena_strdup(&o->arena, f->overrides[i].pattern);
+        if (!all[i].pattern) return vr_fail_nomem(err, "reading llama.cpp's fit");
+    }
+    o->trial.overrides = all;
+    o->trial.n_overrides = f->n_overrides;
+    return true;
+}
+
+bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
+{
+    if (!start(a, out, err)) return false;
+    out->how = "llama.cpp's fit";
+    uint64_t margins[VR_MAX_VGPUS];
+    for (size_t i = 0; i < a->budgets->n; i++) margins[i] = a->budgets->items[i].reserve_bytes;
+    struct vr_prober prober;
+    if (!vr_prober_open(a->model, &prober, err)) return false;
+    struct vr_fitted fitted = { 0 };
+    struct vr_trial trial = out->trial;
+    trial.timeout_ms = 300000; /* it may need dozens of dry runs */
+    bool ok = vr_probe_fit(&prober, &trial, margins, &fitted, err) && take_fitted(&fitted, out, err) &&
+              judge(a, &prober, out, err);
+    out->dry_runs = fitted.dry_runs;
+    out->ms = fitted.ms;
+    vr_fitted_done(&fitted);
+    vr_prober_close(&prober);
+    return ok;
+}

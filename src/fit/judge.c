@@ -1,0 +1,120 @@
+#include "fit/judge.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/split.h"
+
+#define ASSUMED_CC 860 /* of a card that nobody knows: most are no older */
+
+bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, struct vr_vgpu_spec *out,
+                      struct vr_err *err)
+{
+    if (b->n > VR_MAX_VGPUS)
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; choose some with --devices", b->n,
+                       VR_MAX_VGPUS);
+    for (size_t i = 0; i < b->n; i++) {
+        const struct vr_device *d = &m->devices[b->items[i].device];
+        out[i] = (struct vr_vgpu_spec){ .total_bytes = d->total_bytes,
+                                        .free_bytes = d->free_bytes,
+                                        .cc = d->cc_major ? d->cc_major * 100 + d->cc_minor * 10 : ASSUMED_CC };
+        snprintf(out[i].name, sizeof out[i].name, "%s", d->id);
+        snprintf(out[i].about, sizeof out[i].about, "%s", d->name);
+    }
+    return true;
+}
+
+/* Which layers are where: the engine's own rule. Layers below the first on a device stay on the host. */
+static void find_layers(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *v)
+{
+    uint32_t n_slots = s->model->n_layers + 1; /* the output is the last */
+    uint32_t on_gpu = t->n_gpu_layers < 0 || (uint32_t)t->n_gpu_layers > n_slots ? n_slots : (uint32_t)t->n_gpu_layers;
+    if (v->n_devices == 0) on_gpu = 0;
+    double shares[VR_MAX_VGPUS];
+    uint32_t counts[VR_MAX_VGPUS] = { 0 };
+    for (size_t i = 0; i < v->n_devices; i++)
+        shares[i] = t->has_split ? (double)t->split[i] : (double)v->devices[i].free_bytes;
+    if (t->split_mode == VR_SPLIT_NONE) memset(shares + 1, 0, sizeof shares - sizeof shares[0]);
+    if (v->n_devices) vr_split_counts(shares, v->n_devices, on_gpu, counts);
+    uint32_t at = n_slots - on_gpu;
+    v->host_layers = at < s->model->n_layers ? at : s->model->n_layers;
+    for (size_t i = 0; i < v->n_devices; i++) {
+        v->devices[i].first_layer = at;
+        at += counts[i];
+        v->devices[i].output = counts[i] && at == n_slots;
+        v->devices[i].n_layers = counts[i] - v->devices[i].output;
+    }
+}
+
+static uint64_t beyond(uint64_t need, uint64_t have) { return need > have ? need - have : 0; }
+
+static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
+                  struct vr_verdict *v)
+{
+    v->n_devices = t->n_order ? t->n_order : t->n_devices;
+    v->fits = true;
+    v->exact = true;
+    for (size_t i = 0; i < v->n_devices; i++) {
+        size_t k = t->n_order ? t->order[i] : i;
+        const struct vr_budget *b = &s->budgets->items[k];
+        const struct vr_device *d = &s->machine->devices[b->device];
+        struct vr_judged *j = &v->devices[i];
+        *j = (struct vr_judged){
+            .device = b->device, .use = p->devices[k], .free_bytes = d->free_bytes, .reserve_bytes = b->reserve_bytes
+        };
+        uint64_t need = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+        if (need == 0) continue; /* not in use: nothing is asked of it */
+        j->short_bytes = beyond(need, j->free_bytes);
+        j->over_bytes = beyond(need, b->budget_bytes);
+        if (j->over_bytes) v->fits = false;
+        if (strcmp(d->backend, "CUDA") != 0) {
+            v->exact = false;
+            v->inexact = "the rules for buffers are CUDA's, and a device is none";
+        } else if (!d->cc_major) {
+            v->exact = false;
+            v->inexact = "a card's compute capability is unknown and taken for 8.6";
+        }
+    }
+    v->host = p->host;
+    v->host_short_bytes = beyond(p->host.model_bytes + p->host.context_bytes + p->host.compute_bytes + p->output_bytes,
+                                 s->machine->host.ram_free_bytes);
+    if (v->host_short_bytes) v->fits = false;
+}
+
+static void clock_it(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
+                     struct vr_verdict *v)
+{
+    uint16_t machine_device[VR_MAX_VGPUS];
+    for (size_t i = 0; i < t->n_devices; i++) machine_device[i] = s->budgets->items[i].device;
+    uint32_t n_seq = t->context.n_seq ? t->context.n_seq : 1;
+    struct vr_pricing pricing = { .speeds = s->speeds,
+                                  .machine_device = machine_device,
+                                  .n_devices = t->n_devices,
+                                  .fill = s->fill,
+                                  .n_ctx_seq = t->context.kv_unified ? p->n_ctx : p->n_ctx / n_seq,
+                                  .n_ubatch = t->context.n_ubatch < t->context.n_batch ? t->context.n_ubatch
+                                                                                       : t->context.n_batch,
+                                  .pipeline = p->pipeline };
+    vr_price(&p->works, &pricing, &v->price);
+    for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
+        for (size_t i = 0; i < v->n_devices; i++)
+            v->devices[i].ms[phase] = v->price.ms[phase][t->n_order ? t->order[i] : i];
+        v->host_ms[phase] = v->price.ms[phase][t->n_devices];
+    }
+}
+
+bool vr_judge(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
+{
+    struct vr_trial trial = *t;
+    trial.want_work = true;
+    struct vr_proof proof = { 0 };
+    if (!vr_probe(s->prober, &trial, &proof, err)) return false;
+    *out = (struct vr_verdict){
+        .pipeline = proof.pipeline, .flash = proof.flash, .n_ctx = proof.n_ctx, .proof_ms = proof.ms
+    };
+    weigh(s, &trial, &proof, out);
+    find_layers(s, &trial, out);
+    clock_it(s, &trial, &proof, out);
+    vr_proof_done(&proof);
+    return true;
+}

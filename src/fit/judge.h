@@ -1,0 +1,51 @@
+/* One placement, judged: what the engine would allocate on every device, whether that fits, and how fast it runs. */
+#ifndef VR_FIT_JUDGE_H
+#define VR_FIT_JUDGE_H
+
+#include "engine/probe.h"
+#include "fit/price.h"
+#include "hw/select.h"
+
+struct vr_judged {
+    uint16_t device;                /* of the machine */
+    uint32_t first_layer, n_layers; /* consecutive; 0 layers: nothing but what overrides put there */
+    bool output;
+    struct vr_use use; /* exact */
+    uint64_t free_bytes, reserve_bytes;
+    uint64_t short_bytes; /* more than is free */
+    uint64_t over_bytes;  /* more than free less reserve; at least short_bytes */
+    double ms[VR_N_PHASES];
+};
+
+struct vr_verdict {
+    struct vr_judged devices[VR_MAX_VGPUS]; /* in placement order */
+    size_t n_devices;
+    uint32_t host_layers; /* the first ones */
+    struct vr_use host;
+    uint64_t host_short_bytes; /* more than the host has free */
+    double host_ms[VR_N_PHASES];
+    bool fits, pipeline, flash;
+    bool exact;          /* false: an estimate, because … */
+    const char *inexact; /* … of this (a static sentence) */
+    uint32_t n_ctx;
+    struct vr_price price;
+    double proof_ms;
+};
+
+/* All devices of the machine that may be used, as the trial's devices; at most VR_MAX_VGPUS. */
+bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, struct vr_vgpu_spec *out,
+                      struct vr_err *err) VR_MUST_CHECK;
+
+struct vr_bench_stand { /* what stays the same from trial to trial */
+    const struct vr_prober *prober;
+    const struct vr_model *model;
+    const struct vr_machine *machine;
+    const struct vr_budgets *budgets; /* the trial's device i is budgets->items[i] */
+    const struct vr_speeds *speeds;
+    double fill;
+};
+
+bool vr_judge(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *out,
+              struct vr_err *err) VR_MUST_CHECK;
+
+#endif

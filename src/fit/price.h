@@ -1,0 +1,30 @@
+/* What a dry run's graph costs in time: every node that a device executes, every byte that crosses. The same formula
+ * for our plans and for anybody else's (plan/speed.h), so that they can be compared. */
+#ifndef VR_FIT_PRICE_H
+#define VR_FIT_PRICE_H
+
+#include "engine/work.h"
+#include "plan/speed.h"
+
+#define VR_PRICE_PLACES (VR_MAX_DEVICES + 1) /* devices as in the trial; their number is the host */
+
+struct vr_price {
+    double ms[VR_N_PHASES][VR_PRICE_PLACES]; /* executing there */
+    double copy_ms[VR_N_PHASES];             /* between places */
+    double step_ms[VR_N_PHASES];             /* one decoding step for all sequences; one micro-batch of prompt */
+    double decode_tok_s, prefill_tok_s;      /* of one sequence; of the prompt */
+};
+
+struct vr_pricing {
+    const struct vr_speeds *speeds;
+    const uint16_t *machine_device; /* of each device of the trial */
+    size_t n_devices;
+    double fill;        /* how much of the context is full, 0 .. 1 */
+    uint32_t n_ctx_seq; /* tokens that a sequence's context holds */
+    uint32_t n_ubatch;
+    bool pipeline; /* micro-batches overlap on several devices */
+};
+
+void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out);
+
+#endif

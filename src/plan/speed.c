@@ -1,0 +1,114 @@
+/* Times from the facts of a machine. The host is a place like any other: its "kernels" are the operations that its
+ * threads synchronise after. */
+#include "plan/speed.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "gguf/type.h"
+
+static const struct {
+    unsigned cc_major;
+    const char *type;
+    double gbs;
+} caps[] = {
+#define SHARE(share)
+#define CAP(cc, type, gbs) { cc, type, gbs },
+#include "plan/speeds.def"
+#undef CAP
+#undef SHARE
+};
+
+#define CAP(cc, type, gbs)
+#define SHARE(share) static const double gpu_share = share;
+#include "plan/speeds.def"
+#undef SHARE
+#undef CAP
+
+#define HOST_SHARE       0.80  /* of the host's bandwidth: threads wait for each other */
+#define LAUNCH_MS        0.002 /* 1.2 to 3.4 us on consumer cards, 1.9 on an H200 */
+#define HOST_LAUNCH_MS   0.005
+#define COPY_MS          0.010 /* host to device or back */
+#define PEER_COPY_MS     0.010 /* device to device, when the driver allows direct access */
+#define COPY_SHARE       0.85  /* of a PCIe link, packets' overhead off */
+#define MATRIX_SHARE     0.50  /* of the TFLOPS on the data sheet */
+#define HOST_CORE_TFLOPS 0.05
+#define UNKNOWN_GBS      300.0 /* a card that is in no table */
+#define UNKNOWN_HOST_GBS 40.0  /* two channels of DDR4 */
+#define UNKNOWN_LINK_GBS 7.9   /* PCIe 4 with four lanes */
+#define NO_LIMIT         1e15
+
+static double or_else(double value, double fallback) { return value > 0 ? value : fallback; }
+
+static void guess_shares(const struct vr_device *d, struct vr_speed *s)
+{
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) s->share[i] = (float)gpu_share;
+    for (size_t i = 0; i < VR_COUNT(caps); i++) {
+        uint32_t type = vr_type_by_name(caps[i].type);
+        if (caps[i].cc_major != d->cc_major || type >= VR_SPEED_TYPES) continue;
+        if (caps[i].gbs < s->gbs * s->share[type]) s->share[type] = (float)(caps[i].gbs / s->gbs);
+    }
+}
+
+static void guess_links(const struct vr_machine *m, struct vr_speeds *out)
+{
+    for (size_t i = 0; i < m->n_links; i++) {
+        const struct vr_link *l = &m->links[i];
+        if (!l->p2p || l->gbs <= 0 || l->a >= m->n_devices || l->b >= m->n_devices) continue;
+        out->direct[l->a][l->b].gbs = out->direct[l->b][l->a].gbs = l->gbs * COPY_SHARE;
+        out->direct[l->a][l->b].ms = out->direct[l->b][l->a].ms = PEER_COPY_MS;
+    }
+}
+
+void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
+{
+    memset(out, 0, sizeof *out);
+    out->n_devices = m->n_devices;
+    for (size_t i = 0; i < m->n_devices; i++) {
+        const struct vr_device *d = &m->devices[i];
+        struct vr_speed *s = &out->places[i];
+        s->gbs = or_else(d->bandwidth_gbs, UNKNOWN_GBS);
+        s->tflops = or_else(d->fp16_tflops, s->gbs / 12) * MATRIX_SHARE;
+        s->launch_ms = LAUNCH_MS;
+        s->link_gbs = or_else(vr_device_link_gbs(d) * COPY_SHARE, UNKNOWN_LINK_GBS);
+        s->link_ms = COPY_MS;
+        guess_shares(d, s);
+    }
+    struct vr_speed *host = &out->places[VR_SPEED_HOST];
+    host->gbs = or_else(m->host.bandwidth_gbs, UNKNOWN_HOST_GBS);
+    host->tflops = or_else(m->host.cores, 4) * HOST_CORE_TFLOPS;
+    host->launch_ms = HOST_LAUNCH_MS;
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
+    guess_links(m, out);
+}
+
+void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
+{
+    vr_speeds_guess(m, out);
+    for (size_t i = 0; i <= VR_SPEED_HOST; i++) {
+        struct vr_speed *s = &out->places[i];
+        for (size_t t = 0; t < VR_SPEED_TYPES; t++) s->share[t] = 1;
+        s->tflops = s->link_gbs = NO_LIMIT;
+        s->launch_ms = s->link_ms = 0;
+    }
+    memset(out->direct, 0, sizeof out->direct);
+}
+
+double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches)
+{
+    double share = (double)s->share[type < VR_SPEED_TYPES ? type : VR_TYPE_F32];
+    double reading = bytes / (s->gbs * share * 1e6), computing = operations / (s->tflops * 1e9);
+    return fmax(reading, computing) + launches * s->launch_ms;
+}
+
+double vr_speed_hop_ms(const struct vr_speeds *s, size_t from, size_t to, double bytes)
+{
+    if (from == to) return 0;
+    if (from < VR_MAX_DEVICES && to < VR_MAX_DEVICES && s->direct[from][to].gbs > 0)
+        return s->direct[from][to].ms + bytes / (s->direct[from][to].gbs * 1e6);
+    double ms = 0;
+    size_t ends[] = { from, to };
+    for (size_t i = 0; i < 2; i++)
+        if (ends[i] < VR_MAX_DEVICES) ms += s->places[ends[i]].link_ms + bytes / (s->places[ends[i]].link_gbs * 1e6);
+    return ms;
+}

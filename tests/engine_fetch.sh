@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# tools/engine-fetch with an npm of our own: what it accepts, what it refuses, and that it leaves nothing half done.
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+failed=0 n=0
+
+check() { # name  condition...
+  local name=$1
+  shift
+  n=$((n + 1))
+  "$@" || { echo "engine_fetch: $name"; cat "$tmp/out" 2>/dev/null; failed=$((failed + 1)); }
+}
+says() { grep -qF -- "$1" "$tmp/out"; }
+is_clean() { [ ! -d "$tmp/build/engine" ] || [ -z "$(find "$tmp/build/engine" -mindepth 1 -maxdepth 1 -name '.*')" ]; }
+not() { ! "$@"; }
+calls() { [ "$(wc -l <"$tmp/calls")" = "$1" ]; }
+
+# Three packages: libraries, the same for Vulkan, and a source with a git bundle inside.
+mkdir -p "$tmp/npm" "$tmp/bin" "$tmp/pack/package/bins/linux-x64" "$tmp/repo"
+for f in libllama.v9.so libggml.v9.so libggml-base.so libllama-common.so libggml-cpu-x64.so; do
+  echo "$f" >"$tmp/pack/package/bins/linux-x64/$f"
+done
+echo addon >"$tmp/pack/package/bins/linux-x64/addon.node"
+echo licence >"$tmp/pack/package/LICENSE"
+tar -czf "$tmp/npm/libs.tgz" -C "$tmp/pack" package
+echo extra >"$tmp/pack/package/bins/linux-x64/libggml-vulkan.so"
+tar -czf "$tmp/npm/vulkan.tgz" -C "$tmp/pack" package
+(
+  cd "$tmp/repo"
+  git init -q .
+  for f in include/llama.h ggml/include/ggml.h ggml/src/ggml-impl.h ggml/src/ggml-backend-impl.h ggml/src/ggml-rpc/x.cpp \
+    src/llama-ext.h src/secret.cpp common/fit.h vendor/x.h LICENSE licenses/y AUTHORS; do
+    mkdir -p "$(dirname "$f")"
+    echo "$f" >"$f"
+  done
+  git add .
+  git -c user.name=t -c user.email=t@t commit -qm all
+  mkdir -p "$tmp/src/package/llama"
+  git bundle create -q "$tmp/src/package/llama/gitRelease.bundle" HEAD
+)
+tar -czf "$tmp/npm/source.tgz" -C "$tmp/src" package
+
+cat >"$tmp/bin/npm" <<'FAKE'
+#!/bin/sh
+# npm pack --silent --ignore-scripts NAME@VERSION
+eval "what=\${$#}"
+echo "$what" >>"$FAKE/calls"
+[ ! -e "$FAKE/broken" ] || { echo "npm error code E404" >&2; exit 1; }
+[ ! -e "$FAKE/slow" ] || sleep 2
+cp "$FAKE/npm/${what%@*}.tgz" ./${what%@*}-1.tgz
+FAKE
+chmod +x "$tmp/bin/npm"
+
+sum() { printf 'sha512-%s' "$(sha512sum "$tmp/npm/$1.tgz" | cut -d ' ' -f 1 | tr a-f A-F | basenc --base16 -d | base64 -w0)"; }
+arch=$(uname -m)
+{
+  echo "# a lock"
+  echo "source any source 1 $(sum source)"
+  echo "cpu $arch libs 1 $(sum libs)"
+  echo "vulkan $arch vulkan 1 $(sum vulkan)"
+  echo "bad $arch libs 2 $(sum vulkan)"
+  echo "gone other libs 1 $(sum libs)"
+} >"$tmp/lock"
+
+fetch() { # environment... -- arguments...
+  local env=()
+  while [ "$1" != -- ]; do env+=("$1"); shift; done
+  shift
+  env -u ENGINE -u VULKAN -u OFFLINE "${env[@]}" FAKE="$tmp" PATH="$tmp/bin:$PATH" BUILD="$tmp/build" \
+    ENGINE_LOCK="$tmp/lock" "$here/tools/engine-fetch" "$@" >"$tmp/out" 2>&1
+}
+refuses() { ! fetch "$@"; }
+E=$tmp/build/engine
+
+touch "$tmp/broken"
+check "npm's failure is told" refuses X=1 -- get cpu
+check "npm's failure is told in its words" says 'npm could not fetch libs@1: npm error code E404'
+rm "$tmp/broken"
+check "nothing is left" is_clean
+check "a wrong sum is refused" refuses X=1 -- get bad
+check "a wrong sum is told" says 'which is not the one in'
+check "a wrong sum unpacks nothing" test ! -e "$E"/bad-2-*
+check "nothing is left of it" is_clean
+check "no network, no package" refuses OFFLINE=1 -- get cpu
+check "no network is told" says 'OFFLINE is set'
+check "an unknown role" refuses X=1 -- get rocm
+check "an unknown role is told" says "has no 'rocm' package for $arch"
+check "a role of another processor" refuses X=1 -- get gone
+check "usage" refuses X=1 -- what
+
+touch "$tmp/slow"
+FAKE="$tmp" PATH="$tmp/bin:$PATH" BUILD="$tmp/build" ENGINE_LOCK="$tmp/lock" "$here/tools/engine-fetch" get cpu \
+  >"$tmp/out" 2>&1 & # interrupted in the middle
+pid=$!
+sleep 0.5
+kill "$pid"
+check "an interrupted fetch fails" not wait "$pid"
+rm "$tmp/slow"
+check "and cleans up" is_clean
+check "an interrupted fetch leaves no folder" test -z "$(ls -d "$E"/cpu-1-* 2>/dev/null)"
+
+rm -f "$tmp/calls"
+check "get" fetch X=1 -- get cpu
+dir=$(tail -n 1 "$tmp/out")
+check "get prints a folder" test -d "$dir"
+check "libraries are flat" test -f "$dir/libggml-cpu-x64.so"
+check "plain names are linked" test "$(readlink "$dir/libllama.so")" = libllama.v9.so
+check "what is not needed stays out" test ! -e "$dir/addon.node"
+check "the licence is kept" test -s "$dir/LICENSE.node-llama-cpp"
+check "get chooses nothing" test ! -e "$E/lib"
+check "once" fetch X=1 -- get cpu
+check "is enough" calls 1
+
+if [ ! -e /dev/nvidiactl ] && [ ! -e /proc/driver/nvidia/version ] && [ ! -e /dev/dxg ]; then
+  check "choose" fetch X=1 --
+  check "chooses the CPU" test "$(cut -d ' ' -f 1 "$E/which")" = cpu
+  check "libraries are in place" test -f "$E/lib/libllama.so"
+fi
+check "Vulkan on request" fetch VULKAN=1 --
+check "is chosen" test -f "$E/lib/libggml-vulkan.so"
+check "headers are in place" test -f "$E/src/ggml/src/ggml-backend-impl.h"
+check "the engine's code is not" test ! -e "$E/src/src/secret.cpp"
+check "offline afterwards" fetch VULKAN=1 OFFLINE=1 --
+check "nothing is left at all" is_clean
+
+mkdir -p "$tmp/own/build/bin"
+check "an own engine that is none" refuses ENGINE="$tmp/own" --
+check "is told" says 'has no include/llama.h'
+cp -r "$tmp/repo/." "$tmp/own/"
+check "an own engine that is not built" refuses ENGINE="$tmp/own" --
+check "is told so" says 'has no libllama.so in build/bin'
+touch "$tmp/own/build/bin/libllama.so" "$tmp/own/build/bin/libllama-common.so"
+check "an own engine" fetch ENGINE="$tmp/own" --
+check "is linked" test "$(readlink "$E/lib")" = "$tmp/own/build/bin"
+check "and told" test "$(cut -d ' ' -f 1 "$E/which")" = own
+check "no such folder" refuses ENGINE="$tmp/nowhere" --
+
+echo "engine_fetch: $((n - failed)) passed, $failed failed"
+[ "$failed" = 0 ]
