@@ -30,13 +30,13 @@ PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/
 LIBRARY := $(B)/libvram.a
 UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] bench/*.[ch])
+FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp bench/*.[ch])
 
 # Short lines; V=1 shows the commands.
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden asan fuzz bench fmt install clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle oracle asan fuzz bench fmt install clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -56,7 +56,7 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
-	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory check check-oracle
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
 
@@ -112,6 +112,10 @@ $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 
 check: check-unit check-golden
 
+check-oracle:
+	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/oracle/oracle $(ORACLE_STUBS)
+	@$(MAKE) --no-print-directory oracle CASES=240
+
 check-unit: tests $(B)/vram-llm
 	@tests/run "$(B)" $(UNITS)
 
@@ -131,6 +135,30 @@ asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all tests
 	@$(MAKE) --no-print-directory B=build/asan CFLAGS="-O1 -g" \
 	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" check
+
+# --- the oracle: the real CUDA host code over a stub runtime says what our virtual GPUs must say ---
+
+ORACLE_STUBS := $(addprefix $(B)/oracle/lib,cudart.so.13 cublas.so.13 cuda.so.1)
+
+$(B)/oracle/lib%: tests/oracle/stub_cudart.c tests/oracle/stub_cublas.c tests/oracle/stub_cuda.c
+	@mkdir -p $(@D)
+	$(call say,STUB)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared -fvisibility=hidden -Wl,-soname,$(@F) -Wl,--default-symver \
+	  tests/oracle/stub_$(firstword $(subst ., ,$*)).c -o $@
+
+$(B)/oracle/oracle: tests/oracle/oracle.cpp tests/oracle/oracle.h $(B)/oracle/cases.o $(B)/oracle/models.o $(B)/oracle/vgpu.o $(LIBRARY)
+	$(call say,LINK)
+	$(Q)$(CXX) -std=c++17 -Wall -Wextra $(if $(CI),-Werror) -D_GNU_SOURCE -Isrc $(ENGINE_INC) $(CFLAGS) $(EXTRA) \
+	  $(filter-out %.h,$^) -o $@ $(LIBS) $(ENGINE_LIBS)
+
+$(B)/oracle/%.o: tests/oracle/%.c tests/oracle/oracle.h
+	@mkdir -p $(@D)
+	$(call say,CC)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -Itests/oracle -c -o $@ $<
+
+CASES ?= 800
+oracle: $(B)/oracle/oracle $(ORACLE_STUBS) ## compare CASES (800) placements with the real CUDA host code, to the byte
+	@tests/oracle/run "$(B)" $(CASES)
 
 # --- fuzzing: libFuzzer comes with clang ---
 

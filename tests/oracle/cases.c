@@ -1,0 +1,276 @@
+/* Cases by the dozen, the same ones for the same seed: case i takes fixture i % 10 and machine i / 10 % all, so that
+ * a few hundred cover every pair, and draws the rest. The draw is weighted towards what people do (everything on the
+ * GPUs, f16 cache, flash attention on its own) but visits every setting that changes a byte. */
+#include "oracle.h"
+
+#include <dirent.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define MAX_RIGS 32
+
+/* Beside the fixtures' rigs: the compute capabilities that those leave out. */
+static const char *const mixes[] = {
+    "[{'name':'NVIDIA GeForce GTX 1080 Ti','total_mib':11264,'free_mib':11000,'cc':'6.1'},"
+    " {'name':'NVIDIA GeForce GTX 1080 Ti','total_mib':11264,'free_mib':11000,'cc':'6.1'}]",
+    "[{'name':'NVIDIA GeForce RTX 2080 Ti','total_mib':11264,'free_mib':10900,'cc':'7.5'},"
+    " {'name':'Tesla P40','total_mib':24576,'free_mib':24300,'cc':'6.1'},"
+    " {'name':'Tesla T4','total_mib':15360,'free_mib':15000,'cc':'7.5'}]",
+    "[{'name':'NVIDIA H200','total_mib':143771,'free_mib':143100,'cc':'9.0'},"
+    " {'name':'NVIDIA A100-SXM4-80GB','total_mib':81920,'free_mib':81000,'cc':'8.0'}]",
+    "[{'name':'NVIDIA H100 80GB HBM3','total_mib':81559,'free_mib':81000,'cc':'9.0'}]",
+    "[{'name':'NVIDIA B200','total_mib':183359,'free_mib':182000,'cc':'10.0'},"
+    " {'name':'NVIDIA GeForce RTX 5090','total_mib':32607,'free_mib':32000,'cc':'12.0'},"
+    " {'name':'NVIDIA GeForce GTX 1660','total_mib':6144,'free_mib':5900,'cc':'7.5'}]",
+};
+
+/* Only for the CUDA 12 build: CUDA 13's holds no code for Volta, so it cannot know Volta's kernels. */
+static const char volta[] = "[{'name':'Tesla V100-SXM2-32GB','total_mib':32768,'free_mib':32400,'cc':'7.0'},"
+                            " {'name':'NVIDIA GeForce RTX 3090','total_mib':24576,'free_mib':24000,'cc':'8.6'},"
+                            " {'name':'Tesla V100-SXM2-32GB','total_mib':32768,'free_mib':32400,'cc':'7.0'}]";
+
+static uint64_t state;
+
+static uint64_t draw(uint64_t n) /* 0 .. n-1; splitmix64 */
+{
+    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return n ? (z ^ (z >> 31)) % n : 0;
+}
+
+static bool chance(uint64_t percent) { return draw(100) < percent; }
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* A rig of the fixtures as the list of devices that a case holds. */
+static json_t *read_rig(const char *path)
+{
+    json_error_t e;
+    json_t *rig = json_load_file(path, 0, &e), *out = json_array(), *d;
+    size_t i;
+    if (!rig) fprintf(stderr, "%s: %s\n", path, e.text);
+    json_array_foreach(json_object_get(rig, "devices"), i, d) json_array_append_new(
+        out, json_pack("{sOsOsOsO}", "name", json_object_get(d, "name"), "total_mib", json_object_get(d, "total_mib"),
+                       "free_mib", json_object_get(d, "free_mib"), "cc", json_object_get(d, "compute_capability")));
+    json_decref(rig);
+    return out;
+}
+
+static json_t *parse_mix(const char *mix)
+{
+    char text[2048];
+    snprintf(text, sizeof(text), "%s", mix);
+    for (char *p = text; (p = strchr(p, '\''));) *p = '"';
+    return json_loads(text, 0, NULL);
+}
+
+static size_t read_rigs(const char *fixtures, bool cuda12, json_t **rigs)
+{
+    char dir[512], path[1024], *names[MAX_RIGS];
+    size_t n = 0;
+    snprintf(dir, sizeof(dir), "%s/rigs", fixtures);
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && n < MAX_RIGS - COUNT(mixes) - 1 && (e = readdir(d));)
+        if (strstr(e->d_name, ".json")) names[n++] = strdup(e->d_name);
+    if (d) closedir(d);
+    qsort(names, n, sizeof(names[0]), by_name);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+        rigs[i] = read_rig(path);
+        free(names[i]);
+    }
+    for (size_t i = 0; i < COUNT(mixes); i++) rigs[n++] = parse_mix(mixes[i]);
+    if (cuda12) rigs[n++] = parse_mix(volta);
+    return n;
+}
+
+/* Placement order: mostly the machine's; sometimes shuffled and shortened; seldom one device twice. */
+static size_t add_order(json_t *c, size_t n)
+{
+    size_t order[ORACLE_DEVICES], n_order = n;
+    for (size_t i = 0; i < n; i++) order[i] = i;
+    if (chance(65)) return n;
+    for (size_t i = n; i > 1; i--) {
+        size_t j = draw(i), t = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = t;
+    }
+    if (n > 1 && chance(50)) n_order = 1 + draw(n);
+    if (n_order > 1 && chance(12)) order[n_order++] = order[0];
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_order; i++) json_array_append_new(list, json_integer((json_int_t)order[i]));
+    json_object_set_new(c, "order", list);
+    return n_order;
+}
+
+static void add_placement(json_t *c, size_t n_order, size_t n_layers)
+{
+    size_t ngl = n_layers + 1;
+    if (chance(30)) ngl = chance(15) ? 0 : 1 + draw(n_layers);
+    bool all = ngl == n_layers + 1 && chance(40);
+    json_object_set_new(c, "ngl", json_integer(all ? -1 : (json_int_t)ngl));
+    if (n_order < 2 || chance(20)) return; /* llama.cpp's own split, by free memory */
+    json_t *split = json_array();
+    if (chance(10)) {
+        for (size_t i = 0; i < n_order; i++) json_array_append_new(split, json_real((double)(1 + draw(100)) / 100));
+    } else {
+        size_t counts[ORACLE_DEVICES + 1] = { 0 };
+        for (size_t left = ngl; left;) { /* in lumps, so that some get nothing */
+            size_t lump = 1 + draw(1 + ngl / 3);
+            if (lump > left) lump = left;
+            counts[draw(n_order)] += lump;
+            left -= lump;
+        }
+        for (size_t i = 0; i < n_order; i++) json_array_append_new(split, json_integer((json_int_t)counts[i]));
+        if (!ngl) json_array_set_new(split, 0, json_integer(1));
+    }
+    json_object_set_new(c, "split", split);
+}
+
+/* A device of the placement order, or the host. */
+static json_t *draw_place(json_t *c, size_t n_devices, uint64_t host_percent)
+{
+    json_t *order = json_object_get(c, "order");
+    if (chance(host_percent)) return json_string("CPU");
+    if (order) return json_incref(json_array_get(order, draw(json_array_size(order))));
+    return json_integer((json_int_t)draw(n_devices));
+}
+
+static void add_overrides(json_t *c, size_t n_devices, size_t n_layers, bool experts)
+{
+    static const char *const singles[] = {
+        "attn_q",   "attn_output",   "ffn_down", "ffn_gate_inp", "attn_norm",
+        "ffn_norm", "attn_kv_a_mqa", "ssm_in",   "ssm_out",
+    };
+    static const char *const alone[] = { "^output\\.weight$", "^token_embd\\.weight$", "^output_norm\\.weight$",
+                                         "attn_.*\\.weight", "ffn_.*\\.weight" };
+    json_t *list = json_array();
+    size_t n = 1 + draw(3);
+    for (size_t i = 0; i < n; i++) {
+        char pattern[512];
+        size_t at = draw(n_layers);
+        json_t *place = draw_place(c, n_devices, 50);
+        if (experts && chance(70)) {
+            static const char *const which[] = { "ffn_.*_exps", "ffn_(up|gate)_exps", "ffn_down_exps",
+                                                 "ffn_(up|down|gate|gate_up)_(ch|)exps" };
+            int len = 0;
+            if (chance(60)) {
+                len = snprintf(pattern, sizeof(pattern), "blk\\.(");
+                size_t end = at + 1 + draw(n_layers / 2);
+                for (size_t l = at; l < end && l < n_layers; l++)
+                    len += snprintf(pattern + len, sizeof(pattern) - (size_t)len, "%s%zu", l > at ? "|" : "", l);
+                len += snprintf(pattern + len, sizeof(pattern) - (size_t)len, ")\\.");
+            }
+            snprintf(pattern + len, sizeof(pattern) - (size_t)len, "%s", which[draw(COUNT(which))]);
+        } else if (chance(75)) {
+            snprintf(pattern, sizeof(pattern), "blk\\.%zu\\.%s\\.weight", at, singles[draw(COUNT(singles))]);
+        } else {
+            snprintf(pattern, sizeof(pattern), "%s", alone[draw(COUNT(alone))]);
+        }
+        json_array_append_new(list, json_pack("[so]", pattern, place));
+    }
+    json_object_set_new(c, "overrides", list);
+}
+
+static void add_bool(json_t *c, const char *key, bool fallback, uint64_t percent_other)
+{
+    if (chance(percent_other)) json_object_set_new(c, key, json_boolean(!fallback));
+}
+
+/* One or two tokens per sequence over a cache that is not f16: only there does the compute capability choose between
+ * attention kernels that need different memory. Left to chance it would be seen once in a thousand. */
+static void add_tiny_batch(json_t *c)
+{
+    static const char *const types[] = { "q8_0", "q4_0", "bf16", "bf16", "f32", "q5_1" };
+    const char *k = types[draw(COUNT(types))], *v = chance(85) ? k : types[draw(COUNT(types))];
+    int n_ubatch = 1 + (int)draw(2), n_seq = chance(30) ? 4 : 1;
+    json_object_set_new(c, "n_ubatch", json_integer(n_ubatch * n_seq));
+    json_object_set_new(c, "n_batch", json_integer(chance(50) ? 2048 : n_ubatch * n_seq));
+    json_object_set_new(c, "n_seq", json_integer(n_seq));
+    json_object_set_new(c, "flash", json_string(chance(70) ? "on" : "auto"));
+    json_object_set_new(c, "type_k", json_string(k));
+    json_object_set_new(c, "type_v", json_string(v));
+}
+
+static void add_batch(json_t *c)
+{
+    static const int ubatch[] = { 64, 128, 256, 512, 512, 1024, 2048 };
+    static const char *const flash[] = { "on", "off", "auto", "auto" };
+    static const char *const types[] = { "q8_0", "q8_0", "q4_0", "bf16", "f32", "q5_1", "iq4_nl", "q4_1", "q5_0" };
+    int n_ubatch = chance(5) ? 8 + (int)draw(56) : ubatch[draw(COUNT(ubatch))];
+    json_object_set_new(c, "n_ubatch", json_integer(n_ubatch));
+    json_object_set_new(c, "n_batch", json_integer(chance(60) ? 2048 : n_ubatch));
+    const char *fa = flash[draw(COUNT(flash))];
+    json_object_set_new(c, "flash", json_string(fa));
+    if (chance(40)) {
+        const char *k = types[draw(COUNT(types))], *v = chance(75) ? k : types[draw(COUNT(types))];
+        json_object_set_new(c, "type_k", json_string(k));
+        /* without flash attention llama.cpp refuses a quantized V: seen once in a while is enough */
+        if (strcmp(fa, "off") || chance(10)) json_object_set_new(c, "type_v", json_string(v));
+    }
+    if (chance(35)) json_object_set_new(c, "n_seq", json_integer(4));
+}
+
+static void add_context(json_t *c)
+{
+    static const int ctx[] = { 512, 2048, 4096, 5000, 8192, 16384, 32768, 65536, 131072 };
+    json_object_set_new(c, "n_ctx", json_integer(ctx[draw(COUNT(ctx))]));
+    if (chance(25))
+        add_tiny_batch(c);
+    else
+        add_batch(c);
+    add_bool(c, "kv_unified", false, 30);
+    add_bool(c, "swa_full", false, 20);
+    add_bool(c, "op_offload", true, 15);
+    add_bool(c, "offload_kqv", true, 6);
+    if (chance(25)) json_object_set_new(c, "n_outputs", json_integer(chance(50) ? 4 : 64));
+}
+
+static json_t *make_case(json_t *models, json_t *const *rigs, size_t n_rigs, size_t i)
+{
+    static const char *const with_experts[] = { "qwen3moe", "gpt-oss", "deepseek2" };
+    size_t at = i % json_object_size(models), n_devices;
+    void *it = json_object_iter(models);
+    while (at--) it = json_object_iter_next(models, it);
+    json_t *model = json_object_iter_value(it), *devices = rigs[i / json_object_size(models) % n_rigs];
+    size_t n_layers = (size_t)json_integer_value(json_object_get(model, "blocks"));
+    bool experts = false;
+    for (size_t k = 0; k < COUNT(with_experts); k++)
+        experts |= !strcmp(json_string_value(json_object_get(model, "arch")), with_experts[k]);
+    n_devices = json_array_size(devices);
+
+    json_t *c = json_pack("{sisssO}", "id", (int)i, "model", json_object_iter_key(it), "devices", devices);
+    add_placement(c, add_order(c, n_devices), n_layers);
+    if (chance(experts ? 50 : 25))
+        add_overrides(c, n_devices, n_layers, experts);
+    else
+        add_bool(c, "pipeline", true, 25);
+    add_context(c);
+    return c;
+}
+
+bool oracle_cases(const char *fixtures, size_t n, uint64_t seed, bool cuda12)
+{
+    char path[512];
+    json_error_t e;
+    json_t *rigs[MAX_RIGS];
+    snprintf(path, sizeof(path), "%s/models/index.json", fixtures);
+    json_t *models = json_load_file(path, 0, &e);
+    if (!models) fprintf(stderr, "%s: %s\n", path, e.text);
+    size_t n_rigs = read_rigs(fixtures, cuda12, rigs);
+    for (size_t i = 0; models && i < n; i++) {
+        state = seed * 0x2545f4914f6cdd1du + i; /* scattered by one draw, or case i + 1 would repeat case i, shifted */
+        state = draw(UINT64_MAX);
+        json_t *c = make_case(models, rigs, n_rigs, i);
+        json_dumpf(c, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(c);
+    }
+    for (size_t i = 0; i < n_rigs; i++) json_decref(rigs[i]);
+    json_decref(models);
+    return models != NULL;
+}
