@@ -138,10 +138,19 @@ bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, st
             vr_fail_more(err, "%s %s (%s) is %s MiB short: it needs %s of the %s MiB that are free", comma, d->id,
                          d->name, vr_fmt_mib(&x, j->short_bytes, 0), vr_fmt_mib(&y, sum_of(&j->use), 0),
                          vr_fmt_mib(&z, j->free_bytes, 0));
+        else if (j->no_cache)
+            vr_fail_more(err,
+                         "%s %s (%s) gets layers %" PRIu32 "-%" PRIu32
+                         ", none of which has attention: the engine cannot "
+                         "allocate an empty cache there",
+                         comma, d->id, d->name, j->first_layer, j->first_layer + j->n_layers - 1);
         else if (j->over_bytes)
             vr_fail_more(err, "%s %s (%s) needs %s MiB of its reserve of %s MiB", comma, d->id, d->name,
                          vr_fmt_mib(&x, j->over_bytes, 0), vr_fmt_mib(&y, j->reserve_bytes, 0));
     }
+    if (v->host_no_cache)
+        vr_fail_more(err, "%s none of the layers on the host has attention: the engine cannot allocate an empty cache",
+                     comma);
     if (v->host_short_bytes)
         vr_fail_more(err, "%s the host is %s MiB short, %s MiB are free", comma, vr_fmt_mib(&x, v->host_short_bytes, 0),
                      vr_fmt_mib(&y, a->machine->host.ram_free_bytes, 0));

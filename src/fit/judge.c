@@ -46,6 +46,31 @@ static void find_layers(const struct vr_bench_stand *s, const struct vr_trial *t
     }
 }
 
+/* Layers without KV heads (Nemotron has them) get KV tensors of no size. Where all of a place's are such, a real load
+ * fails ("failed to allocate buffer for kv cache"), and the dry run does not see it. Without flash attention V is
+ * padded to the widest layer, and nothing is empty. */
+static bool cache_is_empty(const struct vr_model *m, uint32_t first, uint32_t n, bool flash)
+{
+    bool any = false;
+    for (uint32_t i = first; i < first + n; i++) {
+        const struct vr_layer *l = &m->layers[i];
+        if (l->n_head_kv || l->role_bytes[VR_ROLE_RECURRENT]) return false;
+        any = true;
+    }
+    return any && flash;
+}
+
+static void find_empty_caches(const struct vr_bench_stand *s, struct vr_verdict *v)
+{
+    for (size_t i = 0; i < v->n_devices; i++) {
+        struct vr_judged *j = &v->devices[i];
+        j->no_cache = cache_is_empty(s->model, j->first_layer, j->n_layers, v->flash);
+        if (j->no_cache) v->fits = false;
+    }
+    v->host_no_cache = cache_is_empty(s->model, 0, v->host_layers, v->flash);
+    if (v->host_no_cache) v->fits = false;
+}
+
 static uint64_t beyond(uint64_t need, uint64_t have) { return need > have ? need - have : 0; }
 
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
@@ -114,6 +139,7 @@ bool vr_judge(const struct vr_bench_stand *s, const struct vr_trial *t, struct v
     };
     weigh(s, &trial, &proof, out);
     find_layers(s, &trial, out);
+    find_empty_caches(s, out);
     clock_it(s, &trial, &proof, out);
     vr_proof_done(&proof);
     return true;

@@ -14,6 +14,7 @@ struct vr_judged {
     uint64_t free_bytes, reserve_bytes;
     uint64_t short_bytes; /* more than is free */
     uint64_t over_bytes;  /* more than free less reserve; at least short_bytes */
+    bool no_cache;        /* holds layers, but none with attention: the engine fails to allocate an empty cache */
     double ms[VR_N_PHASES];
 };
 
@@ -23,6 +24,7 @@ struct vr_verdict {
     uint32_t host_layers; /* the first ones */
     struct vr_use host;
     uint64_t host_short_bytes; /* more than the host has free */
+    bool host_no_cache;        /* as for a device */
     double host_ms[VR_N_PHASES];
     bool fits, pipeline, flash;
     bool exact;          /* false: an estimate, because … */

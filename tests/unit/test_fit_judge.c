@@ -110,6 +110,26 @@ static void test_first_command(void **state)
     vr_model_free(s.model);
 }
 
+/* Layers 53-70 have no attention: a device with only those passes every dry run and fails every load. */
+static void test_empty_cache(void **state)
+{
+    (void)state;
+    static const struct {
+        double split[3];
+        bool refused;
+    } rows[] = { { { 53, 18, 10 }, true }, { { 52, 19, 10 }, false }, { { 53, 19, 9 }, false } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct stage s;
+        open_stage(&s, "nemotron-super-49b", "laptop-4080m-2x3090ti", "index");
+        VR_AUTO_OUTCOME o = { 0 };
+        struct vr_err err = { 0 };
+        struct vr_given g = { .n_gpu_layers = -1, .split = rows[i].split, .n_split = 3 };
+        if (!vr_fit_given(&s.ask, &g, &o, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(o.verdict.devices[1].no_cache, rows[i].refused);
+        vr_model_free(s.model);
+    }
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -176,8 +196,8 @@ static void test_llama_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),    cmocka_unit_test(test_first_command), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_overrides), cmocka_unit_test(test_llama_fit),
+        cmocka_unit_test(test_layers),   cmocka_unit_test(test_first_command), cmocka_unit_test(test_empty_cache),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_overrides),     cmocka_unit_test(test_llama_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
