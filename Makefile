@@ -174,13 +174,15 @@ fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 
 # --- the rest ---
 
-bench: all $(B)/bench/timeit $(B)/bench/make-vocab ## measure, as ratios in one run
+bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe ## measure, as ratios in one run
 	@bench/analyze "$(B)"
+	@tools/stretch "$(B)/models"
+	@$(B)/bench/probe "$(B)/models" tests/fixtures/rigs "$(B)/bench"
 
 $(B)/bench/%: bench/%.c $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,BENCH)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
 
 fmt: ## format the sources
 	clang-format -i $(FORMAT)

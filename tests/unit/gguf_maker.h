@@ -78,15 +78,15 @@ static inline void mk_i32s(struct maker *g, const char *key, const int32_t *v, s
     mk_64(&g->meta, n);
     mk_raw(&g->meta, v, n * 4);
 }
-/* A vocabulary: n strings "token <i>". */
-static inline void mk_vocab(struct maker *g, const char *key, size_t n)
+/* A vocabulary: n strings "<prefix><i>". A byte-level one has no blanks in its tokens, and one in each merge. */
+static inline void mk_vocab(struct maker *g, const char *key, const char *prefix, size_t n)
 {
     mk_key(g, key, VR_V_ARRAY);
     mk_32(&g->meta, VR_V_STRING);
     mk_64(&g->meta, n);
     char s[32];
     for (size_t i = 0; i < n; i++) {
-        snprintf(s, sizeof s, "token %zu", i);
+        snprintf(s, sizeof s, "%s%zu", prefix, i);
         mk_string(&g->meta, s);
     }
 }

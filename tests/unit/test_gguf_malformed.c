@@ -246,7 +246,7 @@ static void test_every_length(void **state)
     (void)state;
     MK_AUTO g = { 0 };
     mk_llama(&g, 1);
-    mk_vocab(&g, "tokenizer.ggml.tokens", 20);
+    mk_vocab(&g, "tokenizer.ggml.tokens", "token", 20);
     VR_AUTO_BUF file = { 0 };
     mk_header(&g, &file);
     for (size_t n = 0; n < file.n; n++) {

@@ -214,8 +214,8 @@ static void test_large_vocabulary(void **state)
     (void)state;
     MK_AUTO g = { 0 };
     mk_llama(&g, 2);
-    mk_vocab(&g, "tokenizer.ggml.tokens", 260000);
-    mk_vocab(&g, "tokenizer.ggml.merges", 260000);
+    mk_vocab(&g, "tokenizer.ggml.tokens", "token", 260000);
+    mk_vocab(&g, "tokenizer.ggml.merges", "tok en", 260000);
     mk_u32(&g, "llama.rope.dimension_count", 16);
     mk_write(&g, scratch("vocab.gguf"));
     VR_AUTO(vr_model) m = open_model(scratch("vocab.gguf"));

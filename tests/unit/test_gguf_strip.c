@@ -100,7 +100,7 @@ static void test_vocabulary_goes(void **state)
     mk_u32(&g, "llama.context_length", 128);
     mk_u32(&g, "llama.feed_forward_length", 64);
     mk_str(&g, "tokenizer.ggml.model", "gpt2");
-    mk_vocab(&g, "tokenizer.ggml.tokens", 5000);
+    mk_vocab(&g, "tokenizer.ggml.tokens", "token", 5000);
     mk_u32(&g, "tokenizer.ggml.token_type_count", 2);
     mk_u32(&g, "tokenizer.ggml.bos_token_id", 1);
     VR_AUTO_BUF template = { 0 };
