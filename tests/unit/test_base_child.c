@@ -540,7 +540,9 @@ static void test_child_signals(void **state)
     for (size_t i = 0; i < VR_COUNT(masks); i++) {
         const char *line = strstr(vr_buf_str(&end.out), masks[i]);
         assert_non_null(line);
-        assert_int_equal(strtoull(line + 7, NULL, 16), 0);
+        /* the C library keeps signals 32 and 33 for itself and lets nobody touch them, not even to undo what a parent
+         * of ours did */
+        assert_int_equal(strtoull(line + 7, NULL, 16) & ~(UINT64_C(3) << 31), 0);
     }
     run_sh("kill -TERM $$; sleep 5", &end);
     assert_int_equal(end.signal, SIGTERM);
