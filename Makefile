@@ -174,10 +174,11 @@ fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 
 # --- the rest ---
 
-bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe ## measure, as ratios in one run
+bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe $(B)/bench/plan ## measure, as ratios in one run
 	@bench/analyze "$(B)"
 	@tools/stretch "$(B)/models"
 	@$(B)/bench/probe "$(B)/models" tests/fixtures/rigs "$(B)/bench"
+	@$(B)/bench/plan "$(B)/models" tests/fixtures/rigs
 
 $(B)/bench/%: bench/%.c $(LIBRARY)
 	@mkdir -p $(@D)

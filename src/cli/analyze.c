@@ -6,7 +6,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/commands.h"
-#include "cli/show.h"
+#include "cli/placement.h"
 
 /* Columns of the table of layers: which roles they sum up. */
 static const struct {
@@ -202,21 +202,6 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
     vr_buf_adds(out, "\n");
 }
 
-/* The sum that the user's loader got wrong. */
-static void show_sum(struct vr_buf *out, const struct analysis *a, const struct vr_input *in)
-{
-    uint64_t need = a->f->weights_gpu_bytes + a->f->output_gpu_bytes + a->f->tables_gpu_bytes + a->f->kv_gpu_bytes +
-                    a->f->state_gpu_bytes;
-    uint64_t have = 0;
-    for (size_t i = 0; i < in->budgets.n; i++) have += in->budgets.items[i].budget_bytes;
-    if (in->budgets.n == 0) return;
-    struct vr_num x, y;
-    vr_buf_addf(out,
-                "\n  All layers, output and context need %s MiB on GPUs, buffers for computing not counted; the "
-                "devices have %s MiB to give.\n",
-                vr_fmt_mib(&x, need, 0), vr_fmt_mib(&y, have, 0));
-}
-
 static json_t *json_layers(const struct analysis *a)
 {
     json_t *list = json_array();
@@ -255,14 +240,31 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in.context, &f, err)) return false;
     struct analysis a = { m, &f };
-    if (o->json)
-        return vr_json_print(json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal", vr_json_goal(&in), "machine",
-                                       vr_json_machine(&in)),
-                             out, err);
+    struct vr_speeds speeds;
+    vr_speeds_guess(&in.machine, &speeds);
+    struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
+    ask.context.n_ctx = f.n_ctx;
+    VR_AUTO_OUTCOME outcome = { 0 };
+    struct vr_err no_plan = { 0 };
+    bool asked = in.budgets.n > 0; /* without a device there is nothing to place, and the answer stays a matter of ms */
+    bool planned = asked && vr_fit_plan(&ask, &(struct vr_wish){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
+    if (o->json) {
+        json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
+                                 vr_json_goal(&ask.context, o->optimize), "machine", vr_json_machine(&in));
+        if (planned)
+            json_object_set_new(tree, "plan", vr_json_outcome(&ask, &outcome));
+        else
+            json_object_set_new(tree, "plan", json_pack("{s:b, s:s}", "fits", 0, "reason", no_plan.msg));
+        return vr_json_print(tree, out, err);
+    }
     show_model(out, &a, &in.context);
     show_layers(out, &a, o->all_layers);
     vr_buf_adds(out, "\n");
     vr_show_machine(out, &in);
-    show_sum(out, &a, &in);
+    if (asked) vr_buf_adds(out, "\n");
+    if (planned)
+        vr_show_outcome(out, &ask, &outcome);
+    else
+        vr_buf_addf(out, "  No plan: %s.\n", no_plan.msg);
     return true;
 }

@@ -8,7 +8,28 @@
 #include "base/table.h"
 #include "base/text.h"
 
+#define FILL 0.5 /* of the context, when speeds are told */
+
+struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_model *m,
+                                   const struct vr_speeds *speeds)
+{
+    return (struct vr_fit_ask){ .model = m,
+                                .machine = &in->machine,
+                                .budgets = &in->budgets,
+                                .speeds = speeds,
+                                .context = in->context,
+                                .flash_auto = strcmp(o->flash_attn, "auto") == 0,
+                                .fill = FILL };
+}
+
 /* --- what the user fixed --- */
+
+struct wishes {
+    struct vr_wish wish;
+    struct vr_fixed_override overrides[64];
+    size_t n;
+    char text[4096]; /* patterns point into it */
+};
 
 static bool parse_split(const char *list, double out[VR_MAX_DEVICES], size_t *n, struct vr_err *err)
 {
@@ -50,13 +71,87 @@ static bool parse_gpu_layers(const char *text, int *out, struct vr_err *err)
     return true;
 }
 
-bool vr_placement_find(const struct vr_options *o, const struct vr_fit_ask *ask, struct vr_outcome *out,
-                       struct vr_err *err)
+/* The user's overrides for the planner: devices of the machine. */
+static bool parse_overrides(const char *list, const struct vr_fit_ask *ask, struct wishes *w, struct vr_err *err)
+{
+    snprintf(w->text, sizeof w->text, "%s", list);
+    if (strlen(list) >= sizeof w->text)
+        return vr_fail(err, VR_EUSAGE, "--override-tensor: longer than %zu bytes", sizeof w->text);
+    for (char *save = NULL, *one = strtok_r(w->text, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
+        const char *pattern, *id;
+        if (!vr_override_split(one, &pattern, &id, err) || !vr_override_check(ask->model, pattern, err)) return false;
+        int device = strcasecmp(id, "CPU") == 0 ? -1 : -2;
+        for (size_t i = 0; i < ask->budgets->n && device == -2; i++)
+            if (strcasecmp(ask->machine->devices[ask->budgets->items[i].device].id, id) == 0)
+                device = ask->budgets->items[i].device;
+        if (device == -2) return vr_fail(err, VR_EUSAGE, "--override-tensor: there is no device '%s' to use", id);
+        if (w->n == VR_COUNT(w->overrides)) return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %zu", w->n);
+        w->overrides[w->n++] = (struct vr_fixed_override){ pattern, device };
+    }
+    w->wish.fixed.overrides = w->overrides;
+    w->wish.fixed.n_overrides = w->n;
+    return true;
+}
+
+static bool plan_it(const struct vr_options *o, const struct vr_fit_ask *ask, int n_gpu_layers, struct vr_outcome *out,
+                    struct vr_err *err)
+{
+    struct wishes w = { 0 };
+    w.wish.optimize = strcmp(o->optimize, "prefill") == 0    ? VR_OPTIMIZE_PREFILL
+                      : strcmp(o->optimize, "balanced") == 0 ? VR_OPTIMIZE_BALANCED
+                                                             : VR_OPTIMIZE_DECODE;
+    w.wish.fixed.order = strcmp(o->device_order, "auto") != 0;
+    w.wish.fixed.has_gpu_layers = n_gpu_layers >= 0;
+    w.wish.fixed.n_gpu_layers = n_gpu_layers >= 0 ? (uint32_t)n_gpu_layers : 0;
+    if (o->override_tensor && !parse_overrides(o->override_tensor, ask, &w, err)) return false;
+    return ask->context.n_ctx ? vr_fit_plan(ask, &w.wish, out, err) : vr_fit_largest(ask, &w.wish, out, err);
+}
+
+/* May `what` be changed to make it fit? */
+static bool allowed(const char *list, const char *what)
+{
+    size_t n = strlen(what);
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',')
+        if (strncmp(at, what, n) == 0 && (at[n] == ',' || !at[n])) return true;
+    return false;
+}
+
+static bool check_allow(const char *list, struct vr_err *err)
+{
+    for (const char *at = list; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t n = strcspn(at, ",");
+        if (!(n == 3 && strncmp(at, "ctx", 3) == 0) && !(n == 2 && strncmp(at, "kv", 2) == 0) &&
+            !(n == 3 && strncmp(at, "cpu", 3) == 0))
+            return vr_fail(err, VR_EUSAGE, "--allow: '%.*s' is none of ctx, kv, cpu", (int)n, at);
+    }
+    return true;
+}
+
+/* What would make it fit, smallest change first; `ask` is changed, and `how` says what was done. */
+static bool relax(const struct vr_options *o, struct vr_fit_ask *ask, int step, char *how, size_t n)
+{
+    static const char *const caches[] = { "q8_0", "q4_0" };
+    struct vr_num num;
+    bool kv = allowed(o->allow, "kv"), ctx = allowed(o->allow, "ctx");
+    size_t n_caches = kv ? VR_COUNT(caches) : 0;
+    if ((size_t)step < n_caches) {
+        ask->context.type_k = ask->context.type_v = vr_type_by_name(caches[step]);
+        snprintf(how, n, "planned with a %s cache, because f16 does not fit", caches[step]);
+        return true;
+    }
+    if (!ctx || ask->context.n_ctx <= 512) return false;
+    ask->context.n_ctx /= 2;
+    snprintf(how, n, "planned for %s tokens of context, because more does not fit",
+             vr_fmt_count(&num, ask->context.n_ctx));
+    return true;
+}
+
+bool vr_placement_find(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_outcome *out, struct vr_err *err)
 {
     struct vr_given given = { .overrides = o->override_tensor };
     double split[VR_MAX_DEVICES];
     if (!parse_split_mode(o->split_mode, &given.split_mode, err) ||
-        !parse_gpu_layers(o->n_gpu_layers, &given.n_gpu_layers, err))
+        !parse_gpu_layers(o->n_gpu_layers, &given.n_gpu_layers, err) || !check_allow(o->allow, err))
         return false;
     if (o->use_fit_params) {
         if (o->tensor_split || o->override_tensor)
@@ -64,11 +159,20 @@ bool vr_placement_find(const struct vr_options *o, const struct vr_fit_ask *ask,
                            "--use-fit-params lets llama.cpp choose: leave out --tensor-split and --override-tensor");
         return vr_fit_llama(ask, out, err);
     }
-    if (o->tensor_split && strcmp(o->tensor_split, "free") != 0) {
-        if (!parse_split(o->tensor_split, split, &given.n_split, err)) return false;
-        given.split = split;
+    if (o->tensor_split || given.split_mode == VR_SPLIT_NONE) {
+        if (o->tensor_split && strcmp(o->tensor_split, "free") != 0) {
+            if (!parse_split(o->tensor_split, split, &given.n_split, err)) return false;
+            given.split = split;
+        }
+        return vr_fit_given(ask, &given, out, err);
     }
-    return vr_fit_given(ask, &given, out, err);
+    static char how[96];
+    bool ok = plan_it(o, ask, given.n_gpu_layers, out, err);
+    for (int step = 0; !ok && err->code == VR_ENOFIT && relax(o, ask, step, how, sizeof how); step++) {
+        ok = plan_it(o, ask, given.n_gpu_layers, out, err);
+        if (ok) out->how = how;
+    }
+    return ok;
 }
 
 /* --- for people --- */
@@ -175,8 +279,8 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
                         .indent = "  ",
                         .color = vr_show_color() };
     vr_show_title(out, a->model->name);
-    vr_show_fact(out, "placement", "%s, %s tokens of context, %s/%s cache, flash attention %s, pipeline copies %s",
-                 o->how, vr_fmt_count(&x, v->n_ctx), vr_type(o->trial.context.type_k)->name,
+    vr_show_fact(out, "plan", "%s, %s tokens of context, %s/%s cache, flash attention %s, pipeline copies %s", o->how,
+                 vr_fmt_count(&x, v->n_ctx), vr_type(o->trial.context.type_k)->name,
                  vr_type(o->trial.context.type_v)->name, v->flash ? "on" : "off", v->pipeline ? "on" : "off");
     vr_buf_adds(out, "\n");
     for (size_t i = 0; i < v->n_devices; i++) device_row(&t, a->machine, &v->devices[i]);
@@ -189,6 +293,7 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
         vr_style(t.color, v->fits ? VR_GREEN : VR_RED),
         v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(t.color, VR_PLAIN),
         v->price.decode_tok_s, v->price.step_ms[VR_DECODE], v->price.copy_ms[VR_DECODE], v->price.prefill_tok_s);
+    for (size_t i = 0; i < o->n_reasons; i++) vr_buf_addf(out, "  - %s.\n", o->reasons[i]);
     if (!v->exact) vr_buf_addf(out, "  Not exact: %s.\n", v->inexact);
     vr_buf_addf(out, "  Asked of the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
                 o->dry_runs == 1 ? "" : "s", o->ms);
@@ -247,6 +352,36 @@ static json_t *json_commands(const struct vr_outcome *o)
     return json_pack("{s:s, s:s}", "llama-server", vr_buf_str(&server), "ik_llama.cpp", vr_buf_str(&ik));
 }
 
+/* Devices that may not be used, and those that are of no use. */
+static json_t *json_excluded(const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < a->budgets->n_excluded; i++) {
+        const struct vr_excluded *e = &a->budgets->excluded[i];
+        const struct vr_device *d = &a->machine->devices[e->device];
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", d->id, "name", d->name, "reason", e->reason));
+    }
+    for (size_t b = 0; b < a->budgets->n; b++) {
+        const struct vr_device *d = &a->machine->devices[a->budgets->items[b].device];
+        bool in_use = false;
+        for (size_t i = 0; i < o->verdict.n_devices; i++)
+            in_use |= o->verdict.devices[i].device == a->budgets->items[b].device;
+        size_t n = strlen(d->id);
+        for (size_t i = 0; i < o->n_reasons && !in_use; i++)
+            if (strncmp(o->reasons[i], d->id, n) == 0 && o->reasons[i][n] == ' ')
+                json_array_append_new(
+                    list, json_pack("{s:s, s:s, s:s}", "id", d->id, "name", d->name, "reason", o->reasons[i]));
+    }
+    return list;
+}
+
+static json_t *json_reasons(const struct vr_outcome *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < o->n_reasons; i++) json_array_append_new(list, json_string(o->reasons[i]));
+    return list;
+}
+
 json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
 {
     const struct vr_verdict *v = &o->verdict;
@@ -256,10 +391,13 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
     json_object_set_new(host, "n_layers", json_integer(v->host_layers));
     json_object_set_new(host, "ms_per_token", json_real(v->host_ms[VR_DECODE]));
     json_object_set_new(host, "short_bytes", json_integer((json_int_t)v->host_short_bytes));
-    return json_pack("{s:b, s:b, s:s, s:f, s:i, s:o, s:o, s:i, s:o, s:o, s:b, s:b, s:{s:f, s:f}, s:o}", "fits", v->fits,
-                     "exact", v->exact, "how", o->how, "plan_ms", o->ms, "dry_runs", (int)o->dry_runs, "devices",
-                     json_devices(a->machine, v), "host", host, "n_gpu_layers", n_gpu, "tensor_split", json_split(v),
-                     "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash, "predicted",
-                     "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s, "commands",
-                     json_commands(o));
+    json_t *tree = json_pack("{s:b, s:b, s:b, s:s, s:f, s:i, s:o, s:o, s:o}", "fits", v->fits, "exact", v->exact,
+                             "optimal", o->optimal, "how", o->how, "plan_ms", o->ms, "dry_runs", (int)o->dry_runs,
+                             "devices", json_devices(a->machine, v), "host", host, "excluded", json_excluded(a, o));
+    json_object_update_new(
+        tree, json_pack("{s:i, s:o, s:o, s:b, s:b, s:{s:f, s:f, s:f}, s:o, s:o}", "n_gpu_layers", n_gpu, "tensor_split",
+                        json_split(v), "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash,
+                        "predicted", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s,
+                        "lower_bound_ms", o->lower_bound_ms, "commands", json_commands(o), "reasons", json_reasons(o)));
+    return tree;
 }

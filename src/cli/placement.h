@@ -5,7 +5,10 @@
 #include "cli/show.h"
 #include "fit/fit.h"
 
-bool vr_placement_find(const struct vr_options *o, const struct vr_fit_ask *ask, struct vr_outcome *out,
+struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_model *m,
+                                   const struct vr_speeds *speeds);
+/* `ask` is changed where --allow lets it: a smaller context, a quantized cache. */
+bool vr_placement_find(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_outcome *out,
                        struct vr_err *err) VR_MUST_CHECK;
 void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o);
 /* VR_ENOFIT and a sentence that names every place that is too small, unless it fits. */

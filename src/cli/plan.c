@@ -1,34 +1,32 @@
 /* `plan`: the placement of a model; without one, the devices with what may be used of each. */
-#include <string.h>
-
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
+#include "cli/svg.h"
 #include "hw/profile.h"
-
-#define FILL 0.5 /* of the context, when speeds are told */
 
 static bool plan_model(const struct vr_options *o, const struct vr_input *in, struct vr_buf *out, struct vr_err *err)
 {
     VR_AUTO(vr_model) m = vr_model_open(o->model, err);
     if (!m) return false;
+    struct vr_speeds speeds;
+    vr_speeds_guess(&in->machine, &speeds);
+    struct vr_fit_ask ask = vr_placement_ask(o, in, m, &speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in->context, &f, err))
         return false; /* refuses what the engine would, in a sentence */
-    struct vr_speeds speeds;
-    vr_speeds_guess(&in->machine, &speeds);
-    struct vr_fit_ask ask = { .model = m,
-                              .machine = &in->machine,
-                              .budgets = &in->budgets,
-                              .speeds = &speeds,
-                              .context = in->context,
-                              .flash_auto = strcmp(o->flash_attn, "auto") == 0,
-                              .fill = FILL };
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err)) return false;
+    if (o->svg) {
+        VR_AUTO_BUF picture = { 0 };
+        if (!vr_svg_outcome(&picture, &ask, &outcome, err)) return false;
+        if (!vr_file_write(o->svg, picture.data, picture.n, err)) return false;
+    }
     if (o->json) {
-        json_t *plan = vr_json_outcome(&ask, &outcome);
+        json_t *plan = json_object();
         json_object_set_new(plan, "model", vr_json_model(m));
-        json_object_set_new(plan, "goal", vr_json_goal(in));
+        json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
+        json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
         if (!vr_json_print(plan, out, err)) return false;
     } else {
         vr_show_outcome(out, &ask, &outcome);

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "fit/judge.h"
 #include "memory/footprint.h"
+#include "plan/build.h"
 
 /* What is asked. Nothing is owned. */
 struct vr_fit_ask {
@@ -21,17 +22,40 @@ struct vr_fit_ask {
     double fill; /* of the context, when speeds are told */
 };
 
+#define VR_MAX_REASONS 48
+
 struct vr_outcome {
     struct vr_vgpu_spec specs[VR_MAX_VGPUS]; /* the budgets' devices, in their order; trial.devices points here */
     struct vr_trial trial;                   /* overrides are in the arena */
     struct vr_verdict verdict;
-    const char *how; /* "as given", "llama.cpp's fit" */
+    const char *how; /* "planned", "as given", "llama.cpp's fit" */
     uint32_t dry_runs;
     double ms;
+    bool optimal;                        /* planned: no other placement is faster, by the planner's count */
+    double lower_bound_ms;               /* planned: none can be faster than this; 0 when not planned */
+    double planned_ms;                   /* planned: the planner's own count for this placement */
+    const char *reasons[VR_MAX_REASONS]; /* planned: one sentence per decision */
+    size_t n_reasons;
     struct vr_arena arena;
 };
 void vr_outcome_done(struct vr_outcome *o);
 #define VR_AUTO_OUTCOME VR_CLEANUP(vr_outcome_done) struct vr_outcome
+
+/* What the planner may and must do. */
+struct vr_wish {
+    enum vr_optimize optimize;
+    struct vr_fixed fixed;
+};
+/* The fastest placement that fits, confirmed by a dry run. VR_ENOFIT with what is missing when there is none. */
+bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out,
+                 struct vr_err *err) VR_MUST_CHECK;
+
+/* The same with the largest context that fits (a->context.n_ctx is ignored), in steps of 256 tokens per sequence: one
+ * step more would move further weights to the host, or fit nowhere. */
+bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out,
+                    struct vr_err *err) VR_MUST_CHECK;
+/* Fills o->reasons. `a` is what was asked, with all devices that might have been used. */
+bool vr_outcome_explain(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_err *err) VR_MUST_CHECK;
 
 /* The user's placement, kept to the letter. n_gpu_layers -1: all. */
 struct vr_given {
@@ -43,8 +67,18 @@ struct vr_given {
 };
 bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct vr_outcome *out,
                   struct vr_err *err) VR_MUST_CHECK;
+/* "PATTERN=DEVICE" taken apart, in place; and whether the pattern is one and finds anything in the model. */
+bool vr_override_split(char *text, const char **pattern, const char **device, struct vr_err *err) VR_MUST_CHECK;
+bool vr_override_check(const struct vr_model *m, const char *pattern, struct vr_err *err) VR_MUST_CHECK;
 /* What common_fit_params makes of the same devices, with the reserve as its margin. */
 bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
+
+/* Where each tensor of the model is: an index of verdict.devices, or -1 for the host. where[] has model->n_tensors. */
+bool vr_outcome_where(const struct vr_fit_ask *a, const struct vr_outcome *o, int *where,
+                      struct vr_err *err) VR_MUST_CHECK;
+
+/* Any override turns llama.cpp's pipeline copies off; this one moves nothing. */
+#define VR_NO_PIPELINE "^$"
 
 /* The flags that make llama-server (or ik_llama.cpp, which lacks some) execute this outcome. */
 enum vr_dialect { VR_LLAMA_SERVER, VR_IK_LLAMA };

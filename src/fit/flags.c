@@ -35,7 +35,10 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     for (size_t i = 0; i < t->n_overrides; i++)
         vr_buf_addf(out, "%s%s=%s", i ? "," : " -ot '", t->overrides[i].pattern,
                     device_name(o, t->overrides[i].device));
-    if (t->n_overrides) vr_buf_adds(out, "'");
+    if (t->n_overrides)
+        vr_buf_adds(out, "'");
+    else if (!t->pipeline && o->verdict.n_devices > 1)
+        vr_buf_adds(out, " -ot '" VR_NO_PIPELINE "=CPU'");
     vr_buf_addf(out, " -c %" PRIu32 " -b %" PRIu32 " -ub %" PRIu32 " -np %" PRIu32, c->n_ctx, c->n_batch, c->n_ubatch,
                 c->n_seq ? c->n_seq : 1);
     vr_buf_addf(out, " -ctk %s -ctv %s", vr_type(c->type_k)->name, vr_type(c->type_v)->name);

@@ -1,47 +1,13 @@
 /* Placements that somebody else made: the user, or llama.cpp's own fit. */
-#include <errno.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "fit/fit.h"
+#include "fit/stand.h"
 
 #define MAX_OVERRIDES 1024
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
-
-/* A trial on all devices that may be used, in their order. */
-static bool start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
-{
-    *out = (struct vr_outcome){ .trial = vr_trial_default() };
-    if (!vr_judge_devices(a->machine, a->budgets, out->specs, err)) return false;
-    out->trial.devices = out->specs;
-    out->trial.n_devices = a->budgets->n;
-    out->trial.context = a->context;
-    out->trial.flash_auto = a->flash_auto;
-    return true;
-}
-
-static bool judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o, struct vr_err *err)
-{
-    struct vr_bench_stand stand = { .prober = prober,
-                                    .model = a->model,
-                                    .machine = a->machine,
-                                    .budgets = a->budgets,
-                                    .speeds = a->speeds,
-                                    .fill = a->fill };
-    return vr_judge(&stand, &o->trial, &o->verdict, err);
-}
 
 static const char *spec_name(size_t i, const void *ctx)
 {
@@ -62,30 +28,41 @@ static bool find_target(const struct vr_outcome *o, const char *name, int *devic
                    spec_name(i < 0 ? o->trial.n_devices : (size_t)i, o));
 }
 
-/* One "pattern=DEVICE". The engine would throw at a bad expression, and take one that matches nothing in silence. */
-static bool add_override(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_override *to, char *text,
-                         struct vr_err *err)
+/* The engine would throw at a bad expression, and take one that matches nothing in silence. */
+bool vr_override_check(const struct vr_model *m, const char *pattern, struct vr_err *err)
+{
+    regex_t re;
+    int rc = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);
+    if (rc != 0) {
+        char why[96];
+        regerror(rc, &re, why, sizeof why);
+        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not a regular expression: %s", pattern, why);
+    }
+    bool found = strcmp(pattern, VR_NO_PIPELINE) == 0;
+    for (uint32_t i = 0; i < m->n_tensors && !found; i++) found = regexec(&re, m->tensors[i].name, 0, NULL, 0) == 0;
+    regfree(&re);
+    return found ||
+           vr_fail(err, VR_EUSAGE,
+                   "--override-tensor: no tensor of the model matches '%s'; analyze lists what is in it", pattern);
+}
+
+bool vr_override_split(char *text, const char **pattern, const char **device, struct vr_err *err)
 {
     char *equals = strrchr(text, '=');
     if (!equals || equals == text || !equals[1])
         return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not PATTERN=DEVICE, as in exps=CPU", text);
     *equals = '\0';
-    regex_t re;
-    int rc = regcomp(&re, text, REG_EXTENDED | REG_NOSUB);
-    if (rc != 0) {
-        char why[96];
-        regerror(rc, &re, why, sizeof why);
-        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not a regular expression: %s", text, why);
-    }
-    bool found = false;
-    for (uint32_t i = 0; i < a->model->n_tensors && !found; i++)
-        found = regexec(&re, a->model->tensors[i].name, 0, NULL, 0) == 0;
-    regfree(&re);
-    if (!found)
-        return vr_fail(err, VR_EUSAGE,
-                       "--override-tensor: no tensor of the model matches '%s'; analyze lists what is in it", text);
-    to->pattern = text;
-    return find_target(o, equals + 1, &to->device, err);
+    *pattern = text;
+    *device = equals + 1;
+    return true;
+}
+
+static bool add_override(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_override *to, char *text,
+                         struct vr_err *err)
+{
+    const char *device;
+    return vr_override_split(text, &to->pattern, &device, err) && vr_override_check(a->model, to->pattern, err) &&
+           find_target(o, device, &to->device, err);
 }
 
 static bool add_overrides(const struct vr_fit_ask *a, const char *list, struct vr_outcome *o, struct vr_err *err)
@@ -120,18 +97,18 @@ static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_
 
 bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct vr_outcome *out, struct vr_err *err)
 {
-    double t0 = now_ms();
-    if (!start(a, out, err)) return false;
+    double t0 = vr_stand_now_ms();
+    if (!vr_stand_start(a, out, err)) return false;
     out->how = "as given";
     out->trial.n_gpu_layers = g->n_gpu_layers;
     out->trial.split_mode = g->split_mode;
     if (!add_split(g, out, err) || (g->overrides && !add_overrides(a, g->overrides, out, err))) return false;
     struct vr_prober prober;
     if (!vr_prober_open(a->model, &prober, err)) return false;
-    bool ok = judge(a, &prober, out, err);
+    bool ok = vr_stand_judge(a, &prober, out, err);
     vr_prober_close(&prober);
     out->dry_runs = 1;
-    out->ms = now_ms() - t0;
+    out->ms = vr_stand_now_ms() - t0;
     return ok;
 }
 
@@ -156,7 +133,7 @@ static bool take_fitted(const struct vr_fitted *f, struct vr_outcome *o, struct 
 
 bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
 {
-    if (!start(a, out, err)) return false;
+    if (!vr_stand_start(a, out, err)) return false;
     out->how = "llama.cpp's fit";
     uint64_t margins[VR_MAX_VGPUS];
     for (size_t i = 0; i < a->budgets->n; i++) margins[i] = a->budgets->items[i].reserve_bytes;
@@ -166,7 +143,7 @@ bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_
     struct vr_trial trial = out->trial;
     trial.timeout_ms = 300000; /* it may need dozens of dry runs */
     bool ok = vr_probe_fit(&prober, &trial, margins, &fitted, err) && take_fitted(&fitted, out, err) &&
-              judge(a, &prober, out, err);
+              vr_stand_judge(a, &prober, out, err);
     out->dry_runs = fitted.dry_runs;
     out->ms = fitted.ms;
     vr_fitted_done(&fitted);

@@ -1,0 +1,176 @@
+/* One bar per device in placement order, as long as its memory; the host's bar below has a scale of its own. In a bar:
+ * the layers, each as wide as its weights, then what was moved there, KV, compute buffers, reserve, and what stays
+ * free. */
+#include "cli/svg.h"
+
+#include <inttypes.h>
+
+#include "base/text.h"
+#include "hw/gpus.h"
+
+#define WIDTH  960
+#define LEFT   216 /* names */
+#define RIGHT  156 /* numbers behind the bars */
+#define BAR    34
+#define STEP   58
+#define TOP    112
+#define LEGEND 64
+
+struct canvas {
+    struct vr_buf *out;
+    double x, y, scale; /* pixels per byte */
+    const int *where;   /* of each tensor */
+};
+
+static void text_at(struct vr_buf *out, double x, double y, const char *class, const char *fmt, ...) VR_PRINTF(5, 6);
+static void text_at(struct vr_buf *out, double x, double y, const char *class, const char *fmt, ...)
+{
+    VR_AUTO_BUF text = { 0 };
+    va_list ap;
+    va_start(ap, fmt);
+    vr_buf_addv(&text, fmt, ap);
+    va_end(ap);
+    vr_buf_addf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\">", x, y, class);
+    for (const char *s = vr_buf_str(&text); *s; s++) {
+        if (*s == '<')
+            vr_buf_adds(out, "&lt;");
+        else if (*s == '&')
+            vr_buf_adds(out, "&amp;");
+        else
+            vr_buf_addc(out, *s, 1);
+    }
+    vr_buf_adds(out, "</text>\n");
+}
+
+/* A piece of a bar; the title shows on hover. */
+static void piece(struct canvas *c, uint64_t bytes, const char *class, const char *title)
+{
+    double w = (double)bytes * c->scale;
+    struct vr_num mib;
+    if (bytes == 0) return;
+    vr_buf_addf(
+        c->out,
+        "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" class=\"%s\"><title>%s: %s MiB</title></rect>\n",
+        c->x, c->y, w, BAR, class, title, vr_fmt_mib(&mib, bytes, 0));
+    c->x += w;
+}
+
+/* Of each layer here, what is here of it; then the tensors of other layers that were moved here. */
+static void layers(struct canvas *c, const struct vr_model *m, const struct vr_judged *j, int place)
+{
+    uint64_t here = 0;
+    char title[64];
+    for (uint32_t il = j->first_layer; il < j->first_layer + j->n_layers; il++) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < m->n_tensors; i++)
+            if (m->tensors[i].layer == (int32_t)il && c->where[i] == place) bytes += m->tensors[i].bytes;
+        snprintf(title, sizeof title, "layer %" PRIu32, il);
+        piece(c, bytes, il % 2 ? "l1" : "l0", title);
+        here += bytes;
+    }
+    uint64_t output = j->output ? m->output_bytes + (m->tied ? m->input_bytes : 0) : 0;
+    piece(c, output, "lo", "output");
+    here += output;
+    if (j->use.model_bytes > here) piece(c, j->use.model_bytes - here, "lm", "moved here");
+}
+
+static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_judged *j, int place)
+{
+    const struct vr_device *d = &a->machine->devices[j->device];
+    uint64_t used = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+    struct vr_num x, y;
+    text_at(c->out, LEFT - 16, c->y + 15, "name", "%s", vr_gpu_short(d->name));
+    if (j->n_layers)
+        text_at(c->out, LEFT - 16, c->y + 31, "sub", "%s: layers %" PRIu32 "–%" PRIu32 "%s", d->id, j->first_layer,
+                j->first_layer + j->n_layers - 1, j->output ? ", output" : "");
+    else
+        text_at(c->out, LEFT - 16, c->y + 31, "sub", "%s%s", d->id, j->output ? ": output" : "");
+    c->x = LEFT;
+    layers(c, a->model, j, place);
+    piece(c, j->use.context_bytes, "kv", "KV cache");
+    piece(c, j->use.compute_bytes, "co", "compute buffers");
+    if (used < j->free_bytes) {
+        uint64_t left = j->free_bytes - used, reserve = left < j->reserve_bytes ? left : j->reserve_bytes;
+        piece(c, left - reserve, "fr", "free");
+        piece(c, reserve, "re", "reserve");
+    }
+    text_at(c->out, c->x + 10, c->y + 15, "num", "%s of %s", vr_fmt_mib(&x, used, 0), vr_fmt_mib(&y, j->free_bytes, 0));
+    text_at(c->out, c->x + 10, c->y + 31, "subl", "%.1f ms per token", j->ms[VR_DECODE]);
+    c->y += STEP;
+}
+
+static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_verdict *v)
+{
+    uint64_t used = v->host.model_bytes + v->host.context_bytes + v->host.compute_bytes,
+             free = a->machine->host.ram_free_bytes;
+    struct vr_num x, y;
+    c->scale = (WIDTH - LEFT - RIGHT) / (double)(free > used ? free : used ? used : 1);
+    text_at(c->out, LEFT - 16, c->y + 15, "name", "Host memory");
+    text_at(c->out, LEFT - 16, c->y + 31, "sub", "another scale");
+    c->x = LEFT;
+    piece(c, v->host.model_bytes, "ho", "weights");
+    piece(c, v->host.context_bytes, "kv", "KV cache");
+    piece(c, v->host.compute_bytes, "co", "compute buffers");
+    if (free > used) piece(c, free - used, "fr", "free");
+    text_at(c->out, c->x + 10, c->y + 15, "num", "%s of %s", vr_fmt_mib(&x, used, 0), vr_fmt_mib(&y, free, 0));
+    text_at(c->out, c->x + 10, c->y + 31, "subl", "%.1f ms per token", v->host_ms[VR_DECODE]);
+    c->y += STEP;
+}
+
+static void legend(struct vr_buf *out, double y)
+{
+    static const struct {
+        const char *class, *name;
+    } keys[] = { { "l0", "layers" },  { "lo", "output" },  { "lm", "moved here" }, { "kv", "KV cache" },
+                 { "co", "compute" }, { "re", "reserve" }, { "fr", "free" },       { "ho", "weights on the host" } };
+    double x = LEFT;
+    for (size_t i = 0; i < VR_COUNT(keys); i++) {
+        vr_buf_addf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"12\" class=\"%s\"/>\n", x, y,
+                    keys[i].class);
+        text_at(out, x + 17, y + 10.5, "subl", "%s", keys[i].name);
+        x += 34 + 6.6 * (double)vr_text_width(keys[i].name);
+    }
+}
+
+static const char style[] =
+    "<style>text{font-family:system-ui,'DejaVu Sans',sans-serif;fill:#1c2430}.title{font-size:21px;font-weight:600}"
+    ".lead{font-size:14px;fill:#475266}.name{font-size:13px;font-weight:600;text-anchor:end}.sub{font-size:11px;fill:#"
+    "667085;"
+    "text-anchor:end}.subl{font-size:11px;fill:#667085}.num{font-size:12px;font-weight:600}.l0{fill:#3b6fd4}.l1{fill:#"
+    "5c8ae6}"
+    ".lo{fill:#274b96}.lm{fill:#8f6fd0}.kv{fill:#2fa37c}.co{fill:#e0973a}.re{fill:#d7dce5}.fr{fill:#f0f3f8}.ho{fill:#"
+    "7a8aa6}</style>\n";
+
+bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_err *err)
+{
+    VR_AUTO_FREE int *where = calloc(a->model->n_tensors + 1, sizeof *where);
+    if (!where) return vr_fail_nomem(err, "drawing the plan");
+    if (!vr_outcome_where(a, o, where, err)) return false;
+    const struct vr_verdict *v = &o->verdict;
+    uint64_t largest = 1;
+    for (size_t i = 0; i < v->n_devices; i++) {
+        const struct vr_judged *j = &v->devices[i];
+        uint64_t used = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+        if (j->free_bytes > largest) largest = j->free_bytes;
+        if (used > largest) largest = used;
+    }
+    double height = TOP + STEP * ((double)v->n_devices + 1) + LEGEND;
+    vr_buf_addf(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
+                "role=\"img\">\n",
+                WIDTH, height, WIDTH, height);
+    vr_buf_addf(out, "%s<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", style, WIDTH, height);
+    struct vr_num ctx, size;
+    text_at(out, 28, 44, "title", "%s", a->model->name);
+    text_at(out, 28, 70, "lead", "%s, %s, context %s: %s%.1f tokens/s (%.1f ms per token), prompt %.0f tokens/s",
+            a->model->quant, vr_fmt_bytes(&size, a->model->tensor_bytes), vr_fmt_count(&ctx, v->n_ctx),
+            v->fits ? "" : "does not fit; else ", v->price.decode_tok_s, v->price.step_ms[VR_DECODE],
+            v->price.prefill_tok_s);
+    struct canvas c = { .out = out, .where = where, .y = TOP, .scale = (WIDTH - LEFT - RIGHT) / (double)largest };
+    for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, &v->devices[i], (int)i);
+    host_bar(&c, a, v);
+    legend(out, c.y + 6);
+    text_at(out, LEFT, c.y + 40, "subl", "MiB, as llama.cpp itself would allocate them. vram-llm " VR_VERSION);
+    vr_buf_adds(out, "</svg>\n");
+    return !out->failed || vr_fail_nomem(err, "drawing the plan");
+}

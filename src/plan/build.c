@@ -1,0 +1,501 @@
+/* Building the problem: every layer's tensors become a core and its units, priced for each kind of device.
+ *
+ * Units are the expert tensors of a layer, one per stem (weights, biases and scales of "ffn_up_exps" go together, since
+ * the engine executes them together), in the order in which they are executed; they may go anywhere. The FFN
+ * matrices of a dense layer are units that may only cross a border. All else is core. A layer with tensors that the
+ * GPU backend cannot take is all core: how its parts would be split is the engine's business.
+ *
+ * What the user fixed narrows what slots and units may do (fixed.c). */
+#include "plan/build.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "plan/fixed.h"
+
+#define TENSOR_LAUNCHES 2  /* kernels per tensor: an 8B model of 9 tensors per layer needs 19 per layer */
+#define OFFLOAD_BATCH   32 /* batches from this size on leave the host for the first device */
+
+static const char *const dense_stems[] = { "ffn_gate", "ffn_up", "ffn_down" };
+
+struct builder {
+    const struct vr_ask *ask;
+    struct vr_arena *arena;
+    struct vr_built *out;
+    const struct vr_speed *kinds[VR_MAX_PLACED]; /* of one device of each kind */
+    size_t sample[VR_MAX_PLACED];                /* that device */
+    double batch, fill, expert_share;
+    struct member *members; /* all tensors, slot by slot */
+    uint32_t *begin;        /* n_slots + 1: where each slot's begin */
+    struct vr_targets targets;
+};
+
+/* A tensor and where the user wants it. */
+struct member {
+    const struct vr_tensor *tensor;
+    int target;
+};
+
+/* --- devices --- */
+
+static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+static void describe_device(const struct builder *b, const struct vr_budget *item, struct vr_kind *out)
+{
+    const struct vr_overheads *o = b->ask->overheads;
+    memset(out, 0, sizeof *out);
+    out->n = 1;
+    out->budget_bytes = less(item->budget_bytes, o->devices[item->device].overhead_bytes);
+    for (unsigned s = 0; s < VR_N_SITUATIONS; s++) {
+        uint64_t most = 0;
+        for (unsigned part = 0; part <= s; part++)
+            if ((part & s) == part && o->devices[item->device].compute_bytes[part] > most)
+                most = o->devices[item->device].compute_bytes[part];
+        out->compute_bytes[s] = most + b->ask->footprint->tables_gpu_bytes;
+    }
+}
+
+static double hop(const struct builder *b, int pace, size_t from, size_t to)
+{
+    double bytes = 4.0 * b->ask->model->n_embd;
+    if (pace == VR_PACE_DECODE) return vr_speed_hop_ms(b->ask->speeds, from, to, bytes);
+    return vr_speed_hop_ms(b->ask->speeds, from, to, bytes * b->batch) / b->batch;
+}
+
+/* Whether two devices could be exchanged without anybody noticing. */
+static bool alike(const struct builder *b, size_t i, size_t j)
+{
+    const struct vr_budgets *all = b->ask->budgets;
+    size_t di = all->items[i].device, dj = all->items[j].device;
+    struct vr_kind x, y;
+    describe_device(b, &all->items[i], &x);
+    describe_device(b, &all->items[j], &y);
+    if (memcmp(&x, &y, sizeof x) != 0) return false;
+    const struct vr_speed *si = &b->ask->speeds->places[di], *sj = &b->ask->speeds->places[dj];
+    if (si->gbs != sj->gbs || si->tflops != sj->tflops || si->launch_ms != sj->launch_ms ||
+        si->link_gbs != sj->link_gbs || si->link_ms != sj->link_ms ||
+        memcmp(si->share, sj->share, sizeof si->share) != 0)
+        return false;
+    for (size_t k = 0; k < all->n; k++) {
+        size_t dk = all->items[k].device;
+        if (k == i || k == j) continue;
+        for (int pace = 0; pace < VR_N_PACES; pace++)
+            if (hop(b, pace, di, dk) != hop(b, pace, dj, dk) || hop(b, pace, dk, di) != hop(b, pace, dk, dj))
+                return false;
+    }
+    return true;
+}
+
+/* Faster ones first, so that the plan does not depend on how the machine lists its devices. */
+static bool precedes(const struct builder *b, const struct vr_budget *x, const struct vr_budget *y)
+{
+    const struct vr_speed *a = &b->ask->speeds->places[x->device], *c = &b->ask->speeds->places[y->device];
+    if (a->gbs != c->gbs) return a->gbs > c->gbs;
+    if (a->link_gbs != c->link_gbs) return a->link_gbs > c->link_gbs;
+    return x->budget_bytes > y->budget_bytes;
+}
+
+/* The budgets' indices in the order in which the problem has them; at most VR_MAX_PLACED. */
+static size_t rank_devices(const struct builder *b, size_t rank[VR_MAX_DEVICES])
+{
+    const struct vr_budgets *all = b->ask->budgets;
+    for (size_t i = 0; i < all->n; i++) {
+        size_t j = i;
+        for (; j && !vr_fixed_order(&b->ask->fixed) && precedes(b, &all->items[i], &all->items[rank[j - 1]]); j--)
+            rank[j] = rank[j - 1];
+        rank[j] = i;
+    }
+    return all->n < VR_MAX_PLACED ? all->n : VR_MAX_PLACED;
+}
+
+static void build_kinds(struct builder *b)
+{
+    struct vr_problem *p = &b->out->problem;
+    const struct vr_budgets *all = b->ask->budgets;
+    size_t rank[VR_MAX_DEVICES], n = rank_devices(b, rank);
+    bool done[VR_MAX_DEVICES] = { false };
+    p->ordered = vr_fixed_order(&b->ask->fixed);
+    for (size_t i = 0; i < n; i++) {
+        if (done[i]) continue;
+        uint32_t k = p->n_kinds++;
+        describe_device(b, &all->items[rank[i]], &p->kinds[k]);
+        b->sample[k] = all->items[rank[i]].device;
+        b->kinds[k] = &b->ask->speeds->places[b->sample[k]];
+        p->kinds[k].n = 0;
+        for (size_t j = i; j < n; j++) {
+            bool single = vr_fixed_single(&b->ask->fixed);
+            if (done[j] || (j != i && (single || !alike(b, rank[i], rank[j])))) {
+                if (p->ordered) break; /* only neighbours are exchangeable */
+                continue;
+            }
+            done[j] = true;
+            p->kinds[k].n++;
+            b->out->devices[p->n_devices++] = (uint8_t)all->items[rank[j]].device;
+        }
+    }
+    for (int pace = 0; pace < VR_N_PACES; pace++) {
+        for (uint32_t i = 0, di = 0; i < p->n_kinds; di += p->kinds[i++].n) {
+            p->hop_ms[pace][i][VR_ON_HOST] = hop(b, pace, b->out->devices[di], VR_SPEED_HOST);
+            p->hop_ms[pace][VR_ON_HOST][i] = hop(b, pace, VR_SPEED_HOST, b->out->devices[di]);
+            for (uint32_t j = 0, dj = 0; j < p->n_kinds; dj += p->kinds[j++].n)
+                if (i != j || p->kinds[i].n > 1)
+                    p->hop_ms[pace][i][j] = hop(b, pace, b->out->devices[di], b->out->devices[dj + (i == j)]);
+        }
+    }
+}
+
+/* --- pieces --- */
+
+/* Work as the engine would do it for one token, and for a batch of prompt. */
+struct work {
+    uint32_t type;
+    double bytes, batch_bytes; /* read */
+    double operations;         /* per token */
+    double launches;
+    bool cache; /* not a weight: never sent to another device */
+};
+
+static double place_ms(const struct builder *b, const struct vr_speed *s, int pace, const struct work *w)
+{
+    if (pace == VR_PACE_DECODE) return vr_speed_node_ms(s, w->type, w->bytes, w->operations, w->launches);
+    return vr_speed_node_ms(s, w->type, w->batch_bytes, w->operations * b->batch, w->launches) / b->batch;
+}
+
+static void add_work(const struct builder *b, const struct work *w, struct vr_piece *x)
+{
+    const struct vr_problem *p = &b->out->problem;
+    const struct vr_speed *host = &b->ask->speeds->places[VR_SPEED_HOST];
+    for (int pace = 0; pace < VR_N_PACES; pace++) {
+        double there = place_ms(b, host, pace, w);
+        for (uint32_t k = 0; k < p->n_kinds; k++) {
+            double here = place_ms(b, b->kinds[k], pace, w);
+            bool sent = pace == VR_PACE_PREFILL && b->batch >= OFFLOAD_BATCH && !w->cache;
+            double sending = vr_speed_hop_ms(b->ask->speeds, VR_SPEED_HOST, b->sample[k], w->batch_bytes) / b->batch;
+            x->ms[pace][k] += here;
+            x->host_ms[pace][k] += sent ? sending + here : there;
+        }
+        for (uint32_t k = p->n_kinds; k <= VR_MAX_PLACED; k++) x->host_ms[pace][k] += there;
+    }
+}
+
+/* How often a tensor's weights count: experts by the share that is used. `rows` of a batch need the result. */
+static void add_tensor(const struct builder *b, const struct vr_tensor *t, double rows, struct vr_piece *x)
+{
+    double n = (double)t->ne[0] * (double)t->ne[1] * (double)t->ne[2] * (double)t->ne[3], bytes = (double)t->bytes;
+    double share = t->role == VR_ROLE_EXPERT ? b->expert_share : 1;
+    double touched = 1 - pow(1 - share, b->batch); /* of all experts, by a whole batch */
+    struct work w = { t->type, bytes * share, bytes * touched, 2 * n * share * rows, TENSOR_LAUNCHES, false };
+    add_work(b, &w, x);
+}
+
+static void add_caches(const struct builder *b, const struct vr_layer_footprint *l, const struct vr_layer *facts,
+                       struct vr_piece *x)
+{
+    const struct vr_footprint *f = b->ask->footprint;
+    double streams = f->n_stream ? f->n_stream : 1;
+    double read = (double)l->kv_host_bytes / streams * b->fill;
+    double cells = l->cells * b->fill, heads = facts ? facts->n_head : 0;
+    double head = heads > 0 ? (double)b->ask->model->n_embd / heads : 0;
+    struct work kv = { b->ask->context->type_k, read, read, 4 * cells * heads * head, TENSOR_LAUNCHES, true };
+    struct work state = { VR_TYPE_F32,
+                          2.0 * (double)l->state_host_bytes / (b->ask->context->n_seq ? b->ask->context->n_seq : 1),
+                          2.0 * (double)l->state_host_bytes,
+                          0,
+                          TENSOR_LAUNCHES,
+                          true };
+    if (l->kv_host_bytes) add_work(b, &kv, x);
+    if (l->state_host_bytes) add_work(b, &state, x);
+    x->host_bytes += l->kv_host_bytes + l->state_host_bytes;
+    if (f->offload_kqv)
+        x->gpu_bytes += l->kv_gpu_bytes + l->state_gpu_bytes;
+    else
+        x->left_bytes += l->kv_host_bytes + l->state_host_bytes;
+}
+
+/* --- slots --- */
+
+/* The length of the stem behind "blk.N.": "ffn_up_exps" of "ffn_up_exps.weight", "ffn_up" of "ffn_up.7.weight". */
+static const char *stem_of(const struct vr_tensor *t, size_t *n)
+{
+    const char *s = t->layer >= 0 ? strchr(t->name, '.') : NULL;
+    s = s ? strchr(s + 1, '.') : NULL;
+    s = s ? s + 1 : t->name;
+    *n = strcspn(s, ".");
+    return s;
+}
+
+static bool is_movable(const struct vr_tensor *t, enum vr_move *move)
+{
+    size_t n;
+    const char *stem = stem_of(t, &n);
+    *move = VR_MOVE_FREE;
+    if (t->role == VR_ROLE_EXPERT) return true;
+    *move = VR_MOVE_BORDER;
+    for (size_t i = 0; t->role == VR_ROLE_FFN && i < VR_COUNT(dense_stems); i++)
+        if (n == strlen(dense_stems[i]) && strncmp(stem, dense_stems[i], n) == 0) return true;
+    return false;
+}
+
+/* The order of execution: what is taken out of a core, gate, up, down, all else. */
+static int rank_of(const char *stem, size_t n)
+{
+    static const char *const order[] = { "gate", "up", "down" };
+    for (int i = 0; stem && i < (int)VR_COUNT(order); i++)
+        if (memmem(stem, n, order[i], strlen(order[i]))) return i + 1;
+    return stem ? (int)VR_COUNT(order) + 1 : 0;
+}
+
+/* What makes tensors of a slot one unit. */
+struct group {
+    const char *stem; /* NULL: core */
+    size_t n_stem;
+    int rank, target; /* VR_TARGET_FREE, or where the user wants it */
+    enum vr_move move;
+};
+
+static bool same_group(const struct group *a, const struct group *b)
+{
+    return a->target == b->target && a->n_stem == b->n_stem && (a->stem != NULL) == (b->stem != NULL) &&
+           (!a->stem || strncmp(a->stem, b->stem, a->n_stem) == 0);
+}
+
+static struct group group_of(const struct member *x, bool movable_layer)
+{
+    struct group g = { .target = x->target, .move = VR_MOVE_FREE };
+    enum vr_move move;
+    if (movable_layer && is_movable(x->tensor, &move)) {
+        g.stem = stem_of(x->tensor, &g.n_stem);
+        g.move = move;
+    }
+    if (g.target != VR_TARGET_FREE) g.move = VR_MOVE_FREE;
+    g.rank = rank_of(g.stem, g.n_stem);
+    return g;
+}
+
+static bool is_unit(const struct group *g) { return g->stem || g->target != VR_TARGET_FREE; }
+
+/* Adds a group in the order of execution, unless it is there. False when there are too many. */
+static bool add_group(struct group *groups, uint32_t *n, const struct group *g)
+{
+    uint32_t at = 0;
+    for (; at < *n; at++)
+        if (same_group(&groups[at], g)) return true;
+    if (*n == VR_MAX_UNITS) return false;
+    for (at = *n; at > 0 && groups[at - 1].rank > g->rank; at--) groups[at] = groups[at - 1];
+    groups[at] = *g;
+    (*n)++;
+    return true;
+}
+
+static bool collect_groups(const struct builder *b, uint32_t s, bool movable, struct group *groups, uint32_t *n,
+                           struct vr_err *err)
+{
+    for (uint32_t i = b->begin[s]; i < b->begin[s + 1]; i++) {
+        struct group g = group_of(&b->members[i], movable);
+        if (is_unit(&g) && !add_group(groups, n, &g))
+            return vr_fail(err, VR_EUSAGE, "layer %u would be in more than %d pieces: these are too many overrides", s,
+                           VR_MAX_UNITS);
+    }
+    return true;
+}
+
+static bool name_unit(struct builder *b, uint32_t s, const struct group *group, bool movable, struct vr_unit_name *name)
+{
+    name->first_tensor = b->out->n_tensors;
+    name->stem = group->stem ? vr_arena_strndup(b->arena, group->stem, group->n_stem) : NULL;
+    for (uint32_t i = b->begin[s]; i < b->begin[s + 1]; i++) {
+        struct group g = group_of(&b->members[i], movable);
+        if (is_unit(&g) && same_group(&g, group)) b->out->tensors[b->out->n_tensors++] = b->members[i].tensor;
+    }
+    name->n_tensors = b->out->n_tensors - name->first_tensor;
+    return name->stem || !group->stem;
+}
+
+static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g, double rows,
+                      bool idle, struct vr_unit *out)
+{
+    out->move = g->move;
+    out->allow = vr_targets_mask(g->target);
+    for (uint32_t i = 0; i < name->n_tensors; i++) {
+        const struct vr_tensor *t = b->out->tensors[name->first_tensor + i];
+        out->piece.gpu_bytes += vr_weight_gpu_bytes(t);
+        out->piece.host_bytes += vr_weight_host_bytes(t);
+        if (!idle) add_tensor(b, t, rows, &out->piece);
+    }
+}
+
+/* Fills the class of slot s: core and units. */
+static bool fill_slot(struct builder *b, uint32_t s, struct vr_slot_class *out, struct vr_err *err)
+{
+    const struct vr_model *m = b->ask->model;
+    const struct vr_footprint *f = b->ask->footprint;
+    const struct vr_layer_footprint *l = s < f->n_layers ? &f->layers[s] : NULL;
+    const struct vr_layer *facts = l && s < m->n_layers ? &m->layers[s] : NULL;
+    bool loaded = !l || l->weights_host_bytes > 0, movable = l && loaded && l->weights_left_bytes == 0;
+    bool idle = l && l->mtp;            /* loaded perhaps, but not executed */
+    double rows = l ? 1 : 1 / b->batch; /* only the last token of a prompt needs logits */
+    struct group groups[VR_MAX_UNITS];
+    uint32_t n = 0;
+    memset(out, 0, sizeof *out);
+    out->core.gpu_bytes = l ? l->weights_gpu_bytes : f->output_gpu_bytes;
+    out->core.host_bytes = l ? l->weights_host_bytes : f->output_host_bytes;
+    out->core.left_bytes = l ? l->weights_left_bytes : f->output_left_bytes;
+    if (loaded && !collect_groups(b, s, movable, groups, &n, err)) return false;
+    out->n_units = n;
+    for (uint32_t u = 0; u < n; u++) {
+        struct vr_unit_name *name = &b->out->units[s * VR_MAX_UNITS + u];
+        if (!name_unit(b, s, &groups[u], movable, name)) return vr_fail_nomem(err, "building a placement problem");
+        fill_unit(b, name, &groups[u], rows, idle, &out->units[u]);
+        out->core.gpu_bytes = less(out->core.gpu_bytes, out->units[u].piece.gpu_bytes);
+        out->core.host_bytes = less(out->core.host_bytes, out->units[u].piece.host_bytes);
+    }
+    for (uint32_t i = b->begin[s]; loaded && !idle && i < b->begin[s + 1]; i++) {
+        struct group g = group_of(&b->members[i], movable);
+        if (!is_unit(&g)) add_tensor(b, b->members[i].tensor, rows, &out->core);
+    }
+    const struct vr_tensor *tied = !l && m->tied ? vr_model_tensor(m, "token_embd.weight") : NULL;
+    if (tied) add_tensor(b, tied, rows, &out->core);
+    if (l) add_caches(b, l, facts, &out->core);
+    return true;
+}
+
+/* The slot that loads a tensor; n_slots: none. */
+static uint32_t slot_of(const struct builder *b, const struct vr_tensor *t)
+{
+    uint32_t n_slots = b->out->problem.n_slots;
+    if (t->layer >= 0) return (uint32_t)t->layer + 1 < n_slots ? (uint32_t)t->layer : n_slots;
+    return t->role == VR_ROLE_OUTPUT ? n_slots - 1 : n_slots;
+}
+
+/* Tensors slot by slot, each with the user's wish; in file order within a slot. */
+static bool sort_members(struct builder *b, struct vr_err *err)
+{
+    const struct vr_model *m = b->ask->model;
+    uint32_t n_slots = b->out->problem.n_slots;
+    b->begin = vr_arena_alloc(b->arena, n_slots + 2u, sizeof *b->begin);
+    uint32_t *at = vr_arena_alloc(b->arena, n_slots + 2u, sizeof *at);
+    b->members = vr_arena_alloc(b->arena, m->n_tensors + 1u, sizeof *b->members);
+    if (!b->begin || !at || !b->members) return vr_fail_nomem(err, "building a placement problem");
+    for (uint32_t i = 0; i < m->n_tensors; i++) b->begin[slot_of(b, &m->tensors[i]) + 1]++;
+    for (uint32_t s = 0; s <= n_slots; s++) at[s + 1] = b->begin[s + 1] += b->begin[s];
+    for (uint32_t i = 0; i < m->n_tensors; i++) {
+        const struct vr_tensor *t = &m->tensors[i];
+        int target = vr_targets_find(&b->targets, t);
+        b->members[at[slot_of(b, t)]++] = (struct member){ t, target };
+        if (t->role == VR_ROLE_INPUT && target >= 0)
+            return vr_fail(err, VR_EUSAGE,
+                           "--override-tensor moves '%s' to a device, but the engine reads it on the host", t->name);
+    }
+    return true;
+}
+
+static bool build_slots(struct builder *b, struct vr_err *err)
+{
+    struct vr_problem *p = &b->out->problem;
+    const struct vr_model *m = b->ask->model;
+    p->n_slots = b->ask->footprint->n_layers + 1;
+    if (p->n_slots > VR_MAX_SLOTS)
+        return vr_fail(err, VR_EFORMAT, "%s has %u layers; at most %d can be planned", m->name, p->n_slots - 1,
+                       VR_MAX_SLOTS - 1);
+    p->slots = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->slots);
+    p->allow = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->allow);
+    b->out->units = vr_arena_alloc(b->arena, (size_t)p->n_slots * VR_MAX_UNITS, sizeof *b->out->units);
+    b->out->tensors = vr_arena_alloc(b->arena, m->n_tensors + 1u, sizeof(void *));
+    p->classes = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->classes);
+    if (!p->slots || !p->allow || !b->out->units || !b->out->tensors || !p->classes)
+        return vr_fail_nomem(err, "building a placement problem");
+    if (!sort_members(b, err)) return false;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        struct vr_slot_class *class = &p->classes[p->n_classes];
+        if (!fill_slot(b, s, class, err)) return false;
+        uint32_t q = 0;
+        while (memcmp(&p->classes[q], class, sizeof *class) != 0) q++;
+        p->n_classes += q == p->n_classes;
+        p->slots[s] = (uint16_t)q;
+    }
+    return true;
+}
+
+static void set_goal(struct builder *b)
+{
+    struct vr_problem *p = &b->out->problem;
+    static const double weights[][VR_N_PACES] = {
+        [VR_OPTIMIZE_DECODE] = { 1, 0 },
+        [VR_OPTIMIZE_PREFILL] = { 0, 1 },
+        [VR_OPTIMIZE_BALANCED] = { 1, VR_BALANCE_PROMPT },
+    };
+    memcpy(p->weight, weights[b->ask->optimize], sizeof p->weight);
+    const struct vr_overheads *o = b->ask->overheads;
+    p->host_budget_bytes = less(b->ask->machine->host.ram_free_bytes, o->host_reserve_bytes);
+    p->host_fixed_bytes =
+        b->ask->footprint->input_host_bytes + b->ask->footprint->tables_host_bytes + o->host_compute_bytes;
+}
+
+bool vr_build(const struct vr_ask *ask, struct vr_arena *arena, struct vr_built *out, struct vr_err *err)
+{
+    const struct vr_model *m = ask->model;
+    memset(out, 0, sizeof *out);
+    struct builder b = { .ask = ask, .arena = arena, .out = out, .batch = ask->footprint->n_ubatch };
+    if (b.batch < 1) b.batch = 1;
+    b.fill = ask->fill > 0 ? ask->fill : VR_FILL_DEFAULT;
+    b.expert_share =
+        m->n_expert && m->n_expert_used < m->n_expert && m->n_expert_used ? (double)m->n_expert_used / m->n_expert : 1;
+    build_kinds(&b);
+    if (!vr_targets_init(&b.targets, ask, out, arena, err)) return false;
+    bool ok = build_slots(&b, err);
+    vr_targets_done(&b.targets);
+    if (!ok) return false;
+    set_goal(&b);
+    return vr_fixed_apply(ask, out, err) && vr_problem_check(&out->problem, err);
+}
+
+/* --- a first guess of the overheads --- */
+
+#define GUESS_WIDTHS 12 /* activations that are alive at the same time, in widths of the model */
+
+/* The two largest matrices of a layer: batches on host weights bring them to the first device. */
+static uint64_t largest_pair(const struct vr_model *m)
+{
+    uint64_t most = 0;
+    for (uint32_t il = 0; il < m->n_layers; il++) {
+        uint64_t first = 0, second = 0;
+        for (uint32_t i = 0; i < m->n_tensors; i++) {
+            if (m->tensors[i].layer != (int32_t)il) continue;
+            uint64_t n = vr_weight_gpu_bytes(&m->tensors[i]);
+            if (n > first)
+                second = first, first = n;
+            else if (n > second)
+                second = n;
+        }
+        if (first + second > most) most = first + second;
+    }
+    return most;
+}
+
+void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, const struct vr_footprint *f,
+                        const struct vr_machine *machine, struct vr_overheads *out)
+{
+    uint64_t batch = f->n_ubatch, n_ff = 0, pair = largest_pair(m);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].n_ff > n_ff) n_ff = m->layers[i].n_ff;
+    uint64_t used = m->n_expert_used ? m->n_expert_used : 1;
+    uint64_t middle = batch * 4 *
+                      (GUESS_WIDTHS * (uint64_t)m->n_embd +
+                       3 * (n_ff < 4 * (uint64_t)m->n_embd ? n_ff : 4 * (uint64_t)m->n_embd) + used * m->n_embd);
+    middle += batch * f->n_ctx_seq * 4; /* the attention mask */
+    if (!c->flash_attn && m->n_layers) middle += batch * f->n_ctx_seq * 4 * m->layers[0].n_head;
+    uint64_t output = batch * 4 * (uint64_t)m->n_vocab;
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < machine->n_devices; i++) {
+        for (unsigned s = 0; s < VR_N_SITUATIONS; s++) {
+            uint64_t n = middle;
+            if (s & VR_SIT_OUTPUT) n += output;
+            if (s & VR_SIT_FIRST) n += pair;
+            if (s & VR_SIT_PIPELINE) n += 3 * batch * 4 * (f->n_ctx_seq + 2 * (uint64_t)m->n_embd);
+            out->devices[i].compute_bytes[s] = n;
+        }
+    }
+    out->host_compute_bytes = middle + output;
+}

@@ -1,0 +1,79 @@
+/* From a model, its footprint and a machine to a placement problem. */
+#ifndef VR_PLAN_BUILD_H
+#define VR_PLAN_BUILD_H
+
+#include "base/arena.h"
+#include "hw/select.h"
+#include "memory/footprint.h"
+#include "plan/problem.h"
+#include "plan/speed.h"
+
+/* What the engine allocates besides weights and caches. First a guess, then what a dry run told. */
+struct vr_overheads {
+    struct {
+        uint64_t overhead_bytes; /* beyond the reserve: what the driver takes for a process, if that is known */
+        uint64_t compute_bytes[VR_N_SITUATIONS];
+    } devices[VR_MAX_DEVICES]; /* as the machine's */
+    uint64_t host_compute_bytes;
+    uint64_t host_reserve_bytes; /* of free memory, to be left alone */
+};
+
+/* From the model's shape. Errs on the large side; a dry run corrects it. */
+void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, const struct vr_footprint *f,
+                        const struct vr_machine *machine, struct vr_overheads *out);
+
+enum vr_optimize { VR_OPTIMIZE_DECODE, VR_OPTIMIZE_PREFILL, VR_OPTIMIZE_BALANCED };
+#define VR_FILL_DEFAULT   0.5 /* of the context is full when the time is taken */
+#define VR_BALANCE_PROMPT 4   /* balanced: tokens of prompt for each token generated */
+
+/* An override of the user's: tensors whose name the expression finds go to this device of the machine, or to the
+ * host (-1). The first that matches wins, as in the engine. */
+struct vr_fixed_override {
+    const char *pattern;
+    int device;
+};
+
+/* What the user fixed; zeroed: nothing. */
+struct vr_fixed {
+    bool has_gpu_layers;
+    uint32_t n_gpu_layers; /* counted from the end, the output first */
+    const double *split;   /* per device in use, in their order: slots if they are whole and add up, else shares */
+    size_t n_split;        /* 0: not fixed */
+    bool order;            /* the budgets are in the order that the devices must have */
+    const struct vr_fixed_override *overrides;
+    size_t n_overrides;
+};
+
+/* All that a plan depends on. Nothing is owned. */
+struct vr_ask {
+    const struct vr_model *model;
+    const struct vr_context *context;
+    const struct vr_footprint *footprint; /* of the model in that context */
+    const struct vr_machine *machine;
+    const struct vr_budgets *budgets;
+    const struct vr_speeds *speeds;       /* of the machine */
+    const struct vr_overheads *overheads; /* on the machine */
+    enum vr_optimize optimize;
+    double fill; /* 0: VR_FILL_DEFAULT */
+    struct vr_fixed fixed;
+    uint64_t work_limit; /* 0: VR_WORK_DEFAULT */
+};
+
+/* The tensors of one unit: those of its layer that have this stem. */
+struct vr_unit_name {
+    const char *stem;                 /* "ffn_up_exps"; NULL: the tensors that the user moved out of a core */
+    uint32_t first_tensor, n_tensors; /* in vr_built.tensors */
+};
+
+struct vr_built {
+    struct vr_problem problem;
+    uint8_t devices[VR_MAX_PLACED]; /* the problem's devices, as indices of the machine's */
+    struct vr_unit_name *units;     /* n_slots x VR_MAX_UNITS */
+    const struct vr_tensor **tensors;
+    uint32_t n_tensors;
+};
+
+/* Everything is in the arena. VR_EUSAGE for a wish that cannot be met. */
+bool vr_build(const struct vr_ask *ask, struct vr_arena *arena, struct vr_built *out, struct vr_err *err) VR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,107 @@
+/* A case of the problem, priced; private to plan/.
+ *
+ * Whether weights are on the host, and which kind of device comes first, changes a compute buffer and, for prompts, the
+ * time of everything on the host. So these are decided up front: a case is "nothing on the host", or "something on the
+ * host", the latter once per kind that may be first where that changes times. The cases together are the whole problem
+ * (less "all on the host", which is one placement).
+ *
+ * Within a case memory is given a price: byte by byte for each kind of device (and the host, where its limit matters).
+ * With prices in place of limits the slots hardly depend on each other, and the cheapest way to finish from any point
+ * is a small table: that is the lower bound (bound.c) which guides the search (search.c). */
+#ifndef VR_PLAN_CASE_H
+#define VR_PLAN_CASE_H
+
+#include "base/arena.h"
+#include "plan/problem.h"
+
+#define NONE         0xff
+#define MAX_PLACES   (VR_MAX_PLACED + 1)
+#define CLOSE_ENOUGH 1e-9 /* relative: a bound this near the best plan proves it */
+
+struct vr_case {
+    const struct vr_problem *p;
+    bool host;          /* something is on the host */
+    bool host_limited;  /* its memory counts */
+    uint32_t first;     /* kind of the first device; NONE: any, it makes no difference in time */
+    unsigned situation; /* of every device, before its own bits */
+
+    /* Places are kinds, and the host as number n_kinds: tables stay small. */
+    uint32_t n_kinds, n_places, max_units;
+    uint32_t usable; /* kinds that can pay for their compute buffer */
+    double *core;    /* [class][place]: cost; infinite where not allowed */
+    double *unit;    /* [class][unit][place] */
+    double hop[MAX_PLACES][MAX_PLACES];
+    double entry[VR_MAX_PLACED];             /* the least hop into a device of this kind from another one */
+    uint64_t cap_bytes[VR_MAX_PLACED];       /* budget less the compute buffer of a device in the middle */
+    uint64_t first_bytes[VR_MAX_PLACED];     /* what being first adds to it */
+    uint64_t output_bytes[VR_MAX_PLACED][2]; /* what carrying the output adds; [1]: to the first device */
+    uint64_t host_bytes;                     /* for cores and units */
+
+    /* The priced case: see bound.c. */
+    double price[MAX_PLACES]; /* per byte */
+    double *tail, *rest, *before;
+    double *settled;                       /* as tail, border units staying with their core */
+    double *through;                       /* [class][need of the host][kind of the core]: a whole slot */
+    double change[MAX_PLACES][MAX_PLACES]; /* what a path pays for going from a core of one kind to one of another */
+    double toll;                   /* for a slot with border units elsewhere; a device in use gets it back twice */
+    double constant;               /* of the root, beside the path */
+    double reward[VR_MAX_PLACED];  /* for each slot on this kind, and due once for a device in use */
+    double opening[VR_MAX_PLACED]; /* what the bound counts for opening a device: its entry, or its memory's worth */
+    double root;                   /* no plan of this case costs less */
+};
+
+/* False: memory is out, or the case has no device (root is then infinite). Everything is in the arena. */
+bool vr_case_init(struct vr_case *c, const struct vr_problem *p, bool host, uint32_t first, bool host_limited,
+                  unsigned situation, struct vr_arena *arena) VR_MUST_CHECK;
+
+/* Whether something with this `allow` may be at a place. */
+bool vr_case_may(const struct vr_case *c, uint32_t mask, uint32_t place);
+/* Fills the tables for c->price and sets the root. */
+void vr_case_price(struct vr_case *c);
+/* Fills before[], which only blocks.c needs. */
+void vr_case_look_back(struct vr_case *c);
+/* Looks for the prices with the highest root, starting from those there. `best` is the cost of a known plan, or
+ * infinite. */
+void vr_case_raise(struct vr_case *c, double best, unsigned rounds);
+
+/* The least cost of finishing, with prices for all memory that it takes:
+ *   from before slot s, being at the core of kind k of the slot before; */
+static inline double vr_case_rest(const struct vr_case *c, uint32_t s, bool need_host, uint32_t k)
+{
+    return c->rest[(s * 2 + need_host) * c->n_places + k];
+}
+/*   the units from u on and the way back to the core of kind k, being at place. */
+static inline double vr_case_tail(const struct vr_case *c, uint32_t class, uint32_t u, bool need_host, uint32_t k,
+                                  uint32_t place)
+{
+    return c->tail[(((class * (c->max_units + 1) + u) * 2 + need_host) * c->n_places + k) * c->n_places + place];
+}
+
+/*   and the least cost of getting before slot s with the core of the slot before on kind k (no need of the host). */
+static inline double vr_case_before(const struct vr_case *c, uint32_t s, uint32_t k)
+{
+    return c->before[s * c->n_places + k];
+}
+struct vr_search_result {
+    double lower;  /* no plan of the case costs less than this or the best that was known */
+    uint64_t work; /* labels made */
+    bool found;    /* a plan better than the best that was known */
+    bool complete; /* nothing was dropped */
+    double cost;
+};
+
+/* The best plan of the case without guests, if it costs less than `best` (blocks.c). False when memory is out. */
+bool vr_case_blocks(struct vr_case *c, double best, struct vr_placement *out,
+                    struct vr_search_result *result) VR_MUST_CHECK;
+
+/* Makes an allowed placement better by small changes (polish.c); *cost is its cost before and after. False when memory
+ * is out. Not for pipelines: units do not move there. */
+bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, double *cost,
+               uint64_t *work) VR_MUST_CHECK;
+
+/* Searches with at most `width` labels per step for a plan that costs less than `best` (search.c); with `home`, only
+ * for one without guests. Fills `out` when found. False when memory is out. */
+bool vr_case_search(const struct vr_case *c, double best, bool home, uint32_t width, uint64_t work_limit,
+                    struct vr_placement *out, struct vr_search_result *result) VR_MUST_CHECK;
+
+#endif

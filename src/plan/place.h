@@ -1,0 +1,32 @@
+/* A solved problem in the words of llama.cpp: devices in order, layers of each, overrides. */
+#ifndef VR_PLAN_PLACE_H
+#define VR_PLAN_PLACE_H
+
+#include "plan/build.h"
+#include "plan/solve.h"
+
+#define VR_PLACE_HOST (-1)
+
+struct vr_place_override {
+    const char *pattern; /* an anchored expression; the first that matches a tensor's name wins */
+    int device;          /* of the machine, or VR_PLACE_HOST */
+};
+
+struct vr_plan {
+    uint16_t order[VR_MAX_PLACED]; /* machine devices in placement order */
+    uint32_t slots[VR_MAX_PLACED]; /* layers of each; the output counts one on the last */
+    unsigned situation[VR_MAX_PLACED];
+    size_t n;
+    uint32_t n_gpu_layers;
+    struct vr_place_override *overrides; /* in the arena, like the patterns */
+    size_t n_overrides;
+    bool pipeline;
+    double cost_ms, lower_bound_ms;
+    bool optimal;
+};
+
+/* The cheapest placement that fits, for the overheads that are known so far. VR_ENOFIT when nothing fits. */
+bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_plan *out,
+                  struct vr_err *err) VR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,186 @@
+/* The meaning of a problem: which placements are allowed and what each costs. Written for clarity and not for speed;
+ * the search has its own incremental account, and every plan it finds is checked against this one. */
+#include "plan/problem.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+uint32_t vr_problem_kind_of(const struct vr_problem *p, uint32_t device)
+{
+    uint32_t k = 0;
+    for (; k + 1 < p->n_kinds && device >= p->kinds[k].n; k++) device -= p->kinds[k].n;
+    return k;
+}
+
+static uint32_t kind_or_host(const struct vr_problem *p, uint32_t place)
+{
+    return place == VR_ON_HOST ? VR_ON_HOST : vr_problem_kind_of(p, place);
+}
+
+static bool allows(uint32_t mask, uint32_t kind) { return mask == 0 || (mask >> kind & 1); }
+
+static bool times_fine(const struct vr_problem *p, const struct vr_piece *x)
+{
+    for (int pace = 0; pace < VR_N_PACES; pace++) {
+        for (uint32_t k = 0; k < p->n_kinds; k++)
+            if (!isfinite(x->ms[pace][k]) || x->ms[pace][k] < 0) return false;
+        for (uint32_t k = 0; k <= VR_MAX_PLACED; k++)
+            if (!isfinite(x->host_ms[pace][k]) || x->host_ms[pace][k] < 0) return false;
+    }
+    return true;
+}
+
+static bool kinds_fine(const struct vr_problem *p, struct vr_err *err)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < p->n_kinds; k++) {
+        const struct vr_kind *kind = &p->kinds[k];
+        if (kind->n == 0) return vr_fail(err, VR_EINTERNAL, "device kind %u of the problem is empty", k);
+        n += kind->n;
+        for (unsigned s = 0; s < VR_N_SITUATIONS; s++)
+            for (unsigned bit = 1; bit < VR_N_SITUATIONS; bit <<= 1)
+                if (kind->compute_bytes[s | bit] < kind->compute_bytes[s])
+                    return vr_fail(err, VR_EINTERNAL, "kind %u: situation %u needs less than %u", k, s | bit, s);
+    }
+    if (n != p->n_devices || n > VR_MAX_PLACED)
+        return vr_fail(err, VR_EINTERNAL, "the problem has %u devices, its kinds have %u", p->n_devices, n);
+    return true;
+}
+
+bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
+{
+    if (p->n_kinds > VR_MAX_PLACED || p->n_slots < 1 || p->n_slots > VR_MAX_SLOTS)
+        return vr_fail(err, VR_EINTERNAL, "a problem of %u kinds and %u slots is out of bounds", p->n_kinds,
+                       p->n_slots);
+    if (!kinds_fine(p, err)) return false;
+    for (uint32_t c = 0; c < p->n_classes; c++) {
+        const struct vr_slot_class *class = &p->classes[c];
+        bool fine = class->n_units <= VR_MAX_UNITS && times_fine(p, &class->core);
+        for (uint32_t u = 0; fine && u < class->n_units; u++) fine = times_fine(p, &class->units[u].piece);
+        if (!fine) return vr_fail(err, VR_EINTERNAL, "slot class %u has a time that is not a number", c);
+    }
+    for (uint32_t s = 0; s < p->n_slots; s++)
+        if (p->slots[s] >= p->n_classes) return vr_fail(err, VR_EINTERNAL, "slot %u has no class", s);
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
+            for (uint32_t b = 0; b <= VR_MAX_PLACED; b++)
+                if (!isfinite(p->hop_ms[pace][a][b]) || p->hop_ms[pace][a][b] < 0)
+                    return vr_fail(err, VR_EINTERNAL, "the hop from %u to %u has no time", a, b);
+    return true;
+}
+
+/* Order of the devices, slots on each, and whether weights are on the host. */
+static bool survey(const struct vr_problem *p, const struct vr_placement *x, struct vr_account *a, struct vr_err *err)
+{
+    uint32_t last = VR_ON_HOST;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        uint32_t d = x->core[s];
+        if (d != VR_ON_HOST && d >= p->n_devices) return vr_fail(err, VR_EINTERNAL, "slot %u is on no device", s);
+        if (!allows(p->allow[s], kind_or_host(p, d)))
+            return vr_fail(err, VR_EINTERNAL, "slot %u is where it must not be", s);
+        if (d != last) {
+            if (d == VR_ON_HOST) return vr_fail(err, VR_EINTERNAL, "slot %u is on the host after a device", s);
+            if (a->n_slots[d])
+                return vr_fail(err, VR_EINTERNAL, "device %u has slots that do not follow each other", d);
+            if (p->ordered && last != VR_ON_HOST && kind_or_host(p, d) < kind_or_host(p, last))
+                return vr_fail(err, VR_EINTERNAL, "device %u is out of order", d);
+            a->order[a->n_order++] = (uint8_t)d;
+            last = d;
+        }
+        a->n_slots[d]++;
+        a->on_host |= d == VR_ON_HOST || class->core.left_bytes > 0;
+        for (uint32_t u = 0; u < class->n_units; u++) {
+            uint32_t e = x->units[s * VR_MAX_UNITS + u];
+            a->on_host |= e == VR_ON_HOST || class->units[u].piece.left_bytes > 0;
+            a->moved |= e != d;
+        }
+    }
+    return true;
+}
+
+/* Whether unit u of slot s may be at e. Which devices are in use is known by now. */
+static bool unit_fine(const struct vr_problem *p, const struct vr_placement *x, const struct vr_account *a, uint32_t s,
+                      const struct vr_unit *unit, uint32_t e)
+{
+    uint32_t d = x->core[s];
+    if (e != VR_ON_HOST && (e >= p->n_devices || a->n_slots[e] == 0)) return false;
+    if (!allows(unit->allow, kind_or_host(p, e))) return false;
+    if (e == d || unit->move == VR_MOVE_FREE) return true;
+    uint32_t before = s ? x->core[s - 1] : VR_ON_HOST;
+    uint32_t after = s + 1 < p->n_slots ? x->core[s + 1] : d;
+    return (before != d && e == before) || (after != d && e == after);
+}
+
+struct walk {
+    const struct vr_problem *p;
+    struct vr_account *a;
+    uint32_t at, first; /* where the token is; kind of the first device, VR_MAX_PLACED for none */
+};
+
+static void hop(struct walk *w, uint32_t to)
+{
+    if (to == w->at) return;
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        w->a->hop_ms[pace] += w->p->hop_ms[pace][kind_or_host(w->p, w->at)][kind_or_host(w->p, to)];
+    w->a->n_hops++;
+    w->at = to;
+}
+
+static void visit(struct walk *w, const struct vr_piece *x, uint32_t place)
+{
+    hop(w, place);
+    uint32_t kind = kind_or_host(w->p, place);
+    bool host = place == VR_ON_HOST;
+    w->a->weight_bytes[place] += host ? x->host_bytes : x->gpu_bytes;
+    if (!host) w->a->weight_bytes[VR_ON_HOST] += x->left_bytes;
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        w->a->ms[pace][place] += host ? x->host_ms[pace][w->first] : x->ms[pace][kind];
+}
+
+static bool within(const struct vr_problem *p, const struct vr_account *a, struct vr_err *err)
+{
+    for (uint32_t d = 0; d < p->n_devices; d++) {
+        uint64_t used = a->weight_bytes[d] + a->compute_bytes[d];
+        uint64_t budget = p->kinds[vr_problem_kind_of(p, d)].budget_bytes;
+        if (a->n_slots[d] && used > budget)
+            return vr_fail(err, VR_ENOFIT, "device %u would hold %" PRIu64 " bytes of %" PRIu64, d, used, budget);
+    }
+    uint64_t host = a->weight_bytes[VR_ON_HOST] + p->host_fixed_bytes;
+    if (host > p->host_budget_bytes)
+        return vr_fail(err, VR_ENOFIT, "the host would hold %" PRIu64 " bytes of %" PRIu64, host, p->host_budget_bytes);
+    return true;
+}
+
+bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x, unsigned situation,
+                        struct vr_account *out, struct vr_err *err)
+{
+    memset(out, 0, sizeof *out);
+    if (!survey(p, x, out, err)) return false;
+    struct walk w = { p, out, VR_ON_HOST, out->n_order ? vr_problem_kind_of(p, out->order[0]) : VR_MAX_PLACED };
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        visit(&w, &class->core, x->core[s]);
+        for (uint32_t u = 0; u < class->n_units; u++) {
+            uint32_t e = x->units[s * VR_MAX_UNITS + u];
+            if (!unit_fine(p, x, out, s, &class->units[u], e))
+                return vr_fail(err, VR_EINTERNAL, "unit %u of slot %u must not be at %u", u, s, e);
+            visit(&w, &class->units[u].piece, e);
+        }
+        hop(&w, x->core[s]);
+    }
+    hop(&w, VR_ON_HOST);
+    for (uint32_t i = 0; i < out->n_order; i++) {
+        uint32_t d = out->order[i];
+        unsigned sit = situation | (i == 0 && out->on_host ? VR_SIT_FIRST : 0);
+        if (i + 1 == out->n_order) sit |= VR_SIT_OUTPUT;
+        out->compute_bytes[d] = p->kinds[vr_problem_kind_of(p, d)].compute_bytes[sit];
+    }
+    for (int pace = 0; pace < VR_N_PACES; pace++) {
+        double sum = out->hop_ms[pace];
+        for (uint32_t i = 0; i <= VR_MAX_PLACED; i++) sum += out->ms[pace][i];
+        out->cost += p->weight[pace] * sum;
+    }
+    return within(p, out, err);
+}

@@ -1,0 +1,267 @@
+/* The order of work. Price every case; find a plan without guests and polish it; search the most promising case first
+ * with a narrow beam, then wider and wider, until nothing was dropped or no case can hold anything better than the best
+ * plan, or the work is used up.
+ *
+ * The host's memory is left out of account at first, which makes labels comparable that differ in what they left there.
+ * Only if the best plan then needs more than the host has, all is done again with that limit; what the first round
+ * proved stays true. */
+#include "plan/solve.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "plan/case.h"
+
+#define FIRST_WIDTH   16
+#define WIDER         4
+#define MAX_WIDTH     (1 << 17)
+#define MAX_CASES     (VR_MAX_PLACED + 1)
+#define PRICE_ROUNDS  250
+#define WORK_PER_KICK 8000 /* one round of shaking takes about as long as so many labels */
+#define MAX_KICKS     64
+
+struct solver {
+    const struct vr_problem *p;
+    struct vr_arena *arena;
+    unsigned situation;
+    bool host_limited;
+    struct vr_case cases[MAX_CASES];
+    double lower[MAX_CASES]; /* infinite once a case is done */
+    uint32_t n_cases;
+    struct vr_placement best, found;
+    double best_cost;
+    uint64_t work, work_limit;
+    bool nomem;
+};
+
+static bool new_placement(struct solver *s, struct vr_placement *x)
+{
+    x->core = vr_arena_alloc(s->arena, s->p->n_slots, 1);
+    x->units = vr_arena_alloc(s->arena, s->p->n_slots, VR_MAX_UNITS);
+    return x->core && x->units;
+}
+
+static void copy(const struct solver *s, const struct vr_placement *from, struct vr_placement *to)
+{
+    memcpy(to->core, from->core, s->p->n_slots);
+    memcpy(to->units, from->units, (size_t)s->p->n_slots * VR_MAX_UNITS);
+}
+
+static void adopt(struct solver *s, double cost)
+{
+    struct vr_placement t = s->best;
+    s->best = s->found;
+    s->found = t;
+    s->best_cost = cost;
+}
+
+/* --- cases --- */
+
+static bool leaves_weights(const struct vr_problem *p)
+{
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        if (class->core.left_bytes) return true;
+        for (uint32_t u = 0; u < class->n_units; u++)
+            if (class->units[u].piece.left_bytes) return true;
+    }
+    return false;
+}
+
+/* Whether the kind of the first device makes no difference to the time of what is on the host. */
+static bool same_time(const struct vr_problem *p, const struct vr_piece *x)
+{
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        for (uint32_t k = 1; p->weight[pace] > 0 && k < p->n_kinds; k++)
+            if (x->host_ms[pace][k] != x->host_ms[pace][0]) return false;
+    return true;
+}
+
+static bool same_first(const struct vr_problem *p)
+{
+    bool same = true;
+    for (uint32_t q = 0; q < p->n_classes; q++) {
+        same = same && same_time(p, &p->classes[q].core);
+        for (uint32_t u = 0; u < p->classes[q].n_units; u++) same = same && same_time(p, &p->classes[q].units[u].piece);
+    }
+    return same;
+}
+
+static void add_case(struct solver *s, bool host, uint32_t first)
+{
+    struct vr_case *c = &s->cases[s->n_cases];
+    if (!vr_case_init(c, s->p, host, first, s->host_limited, s->situation, s->arena)) {
+        s->nomem = true;
+        return;
+    }
+    if (s->n_cases && s->cases[s->n_cases - 1].host == host) /* prices will be alike */
+        memcpy(c->price, s->cases[s->n_cases - 1].price, sizeof c->price);
+    vr_case_raise(c, s->best_cost, PRICE_ROUNDS);
+    s->lower[s->n_cases++] = c->root;
+}
+
+static bool all_fit(const struct vr_problem *p)
+{
+    uint64_t need = 0, have = 0;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        need += class->core.gpu_bytes;
+        for (uint32_t u = 0; u < class->n_units; u++) need += class->units[u].piece.gpu_bytes;
+    }
+    for (uint32_t k = 0; k < p->n_kinds; k++) have += p->kinds[k].budget_bytes * p->kinds[k].n;
+    return need <= have;
+}
+
+static void make_cases(struct solver *s)
+{
+    s->n_cases = 0;
+    if (!leaves_weights(s->p) && all_fit(s->p)) add_case(s, false, NONE);
+    if (s->situation & VR_SIT_PIPELINE || s->nomem) return;
+    bool same = same_first(s->p);
+    if (same && s->p->n_kinds) add_case(s, true, NONE);
+    for (uint32_t k = 0; !same && k < s->p->n_kinds && !s->nomem; k++) add_case(s, true, k);
+}
+
+static bool open_case(const struct solver *s, uint32_t i) { return s->lower[i] < s->best_cost * (1 - CLOSE_ENOUGH); }
+
+static bool any_open(const struct solver *s)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < s->n_cases; i++) any |= open_case(s, i);
+    return any;
+}
+
+/* --- plans --- */
+
+/* Everything on the host is a placement that no case holds. */
+static void try_host(struct solver *s)
+{
+    struct vr_account a;
+    memset(s->found.core, VR_ON_HOST, s->p->n_slots);
+    memset(s->found.units, VR_ON_HOST, (size_t)s->p->n_slots * VR_MAX_UNITS);
+    if (s->situation || !vr_problem_account(s->p, &s->found, 0, &a, NULL)) return;
+    if (a.cost < s->best_cost) adopt(s, a.cost);
+}
+
+static void polish(struct solver *s, unsigned rounds)
+{
+    double cost = s->best_cost;
+    if (s->situation || s->nomem || !isfinite(cost)) return;
+    copy(s, &s->best, &s->found);
+    uint64_t work = 0;
+    if (!vr_polish(s->p, &s->found, rounds, &cost, &work))
+        s->nomem = true;
+    else if (cost < s->best_cost)
+        adopt(s, cost);
+}
+
+static void search_case(struct solver *s, uint32_t i, bool home, uint32_t width)
+{
+    struct vr_search_result r;
+    uint64_t left = s->work_limit > s->work ? s->work_limit - s->work : 0;
+    if (!vr_case_search(&s->cases[i], s->best_cost, home, width, left, &s->found, &r)) {
+        s->nomem = true;
+        return;
+    }
+    s->work += r.work;
+    if (r.found) adopt(s, r.cost);
+    if (home) return;
+    if (r.complete)
+        s->lower[i] = INFINITY;
+    else if (r.lower > s->lower[i])
+        s->lower[i] = r.lower;
+}
+
+static void start(struct solver *s)
+{
+    for (uint32_t i = 0; i < s->n_cases && !s->nomem; i++)
+        if (open_case(s, i)) search_case(s, i, true, FIRST_WIDTH);
+    for (uint32_t i = 0; i < s->n_cases && !s->nomem; i++) {
+        struct vr_search_result r;
+        struct vr_account a;
+        if (!open_case(s, i)) continue;
+        if (!vr_case_blocks(&s->cases[i], s->best_cost, &s->found, &r)) s->nomem = true;
+        /* blocks know nothing of the host's limit */
+        else if (r.found && (!s->host_limited || vr_problem_account(s->p, &s->found, s->situation, &a, NULL)))
+            adopt(s, r.cost);
+    }
+    polish(s, 0);
+}
+
+/* The open case with the lowest bound that has not been searched with this width yet; n_cases: none. */
+static uint32_t most_promising(const struct solver *s, const bool *tried)
+{
+    uint32_t best = s->n_cases;
+    for (uint32_t i = 0; i < s->n_cases; i++)
+        if (!tried[i] && open_case(s, i) && (best == s->n_cases || s->lower[i] < s->lower[best])) best = i;
+    return best;
+}
+
+static void search_all(struct solver *s)
+{
+    start(s);
+    for (uint32_t width = FIRST_WIDTH; width <= MAX_WIDTH && any_open(s) && !s->nomem; width *= WIDER) {
+        bool tried[MAX_CASES] = { false };
+        for (uint32_t i; (i = most_promising(s, tried)) < s->n_cases && !s->nomem;) {
+            /* without a plan at hand, work is not limited: something may fit */
+            if (s->work >= s->work_limit && width > FIRST_WIDTH && isfinite(s->best_cost)) return;
+            tried[i] = true;
+            search_case(s, i, false, width);
+        }
+        uint64_t kicks = s->work_limit / WORK_PER_KICK;
+        if (width == FIRST_WIDTH && any_open(s)) polish(s, kicks < MAX_KICKS ? (unsigned)kicks : MAX_KICKS);
+    }
+}
+
+static double lowest(const struct solver *s)
+{
+    double low = s->best_cost;
+    for (uint32_t i = 0; i < s->n_cases; i++)
+        if (s->lower[i] < low) low = s->lower[i];
+    return low;
+}
+
+static bool conclude(struct solver *s, double low, struct vr_solution *out, struct vr_err *err)
+{
+    struct vr_err why;
+    if (!vr_problem_account(s->p, &s->best, s->situation, &out->account, &why))
+        return vr_fail(err, VR_EINTERNAL, "the planner found a plan that is none: %s", why.msg);
+    if (fabs(out->account.cost - s->best_cost) > 1e-9 * (1 + s->best_cost))
+        return vr_fail(err, VR_EINTERNAL, "the planner counted %.9f ms for a plan of %.9f ms", s->best_cost,
+                       out->account.cost);
+    out->placement = s->best;
+    out->lower_bound = low < out->account.cost ? low : out->account.cost;
+    out->optimal = out->lower_bound >= out->account.cost * (1 - CLOSE_ENOUGH);
+    if (out->optimal) out->lower_bound = out->account.cost;
+    out->work = s->work;
+    return true;
+}
+
+static void solve_round(struct solver *s)
+{
+    s->best_cost = INFINITY;
+    try_host(s);
+    make_cases(s);
+    if (!s->nomem) search_all(s);
+}
+
+bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limit, struct vr_arena *arena,
+              struct vr_solution *out, struct vr_err *err)
+{
+    struct solver s = { .p = p, .arena = arena, .situation = situation, .work_limit = work_limit };
+    struct vr_account a;
+    memset(out, 0, sizeof *out);
+    if (!vr_problem_check(p, err)) return false;
+    if (!new_placement(&s, &s.best) || !new_placement(&s, &s.found)) return vr_fail_nomem(err, "planning");
+    solve_round(&s);
+    double low = lowest(&s);
+    if (!s.nomem && isfinite(s.best_cost) && !vr_problem_account(p, &s.best, situation, &a, NULL)) {
+        s.host_limited = true;
+        s.work = 0;
+        solve_round(&s);
+        if (lowest(&s) > low) low = lowest(&s);
+    }
+    if (s.nomem) return vr_fail_nomem(err, "planning");
+    if (isinf(s.best_cost)) return vr_fail(err, VR_ENOFIT, "nothing fits");
+    return conclude(&s, low, out, err);
+}

@@ -1,0 +1,245 @@
+/* Planned placements: the rows of the design, random machines that must never be exceeded, patterns that mean what they
+ * say, the largest context, and flags that lead back to the same placement. */
+#include "test.h"
+
+#include "engine_fixtures.h"
+#include "fit/fit.h"
+#include "hw/profile.h"
+
+static struct vr_model *model_of(const char *name)
+{
+    static struct {
+        char name[64];
+        struct vr_model *m;
+    } all[16];
+    size_t i = 0;
+    for (; i < VR_COUNT(all) && all[i].m; i++)
+        if (strcmp(all[i].name, name) == 0) return all[i].m;
+    struct vr_err err = { 0 };
+    all[i].m = vr_model_open(fixture_path(name), &err);
+    if (!all[i].m) fail_msg("%s", err.msg);
+    snprintf(all[i].name, sizeof all[i].name, "%s", name);
+    return all[i].m;
+}
+
+struct stage {
+    struct vr_machine machine;
+    struct vr_budgets budgets;
+    struct vr_speeds speeds;
+    struct vr_fit_ask ask;
+};
+
+static void set_stage(struct stage *s, const char *model, const char *rig, uint32_t n_ctx)
+{
+    struct vr_err err = { 0 };
+    char path[128];
+    snprintf(path, sizeof path, "tests/fixtures/rigs/%s.json", rig);
+    if (!vr_profile_load(path, &s->machine, &err) ||
+        !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err))
+        fail_msg("%s", err.msg);
+    vr_speeds_guess(&s->machine, &s->speeds);
+    s->ask = (struct vr_fit_ask){ .model = model_of(model),
+                                  .machine = &s->machine,
+                                  .budgets = &s->budgets,
+                                  .speeds = &s->speeds,
+                                  .context = VR_CONTEXT_DEFAULT,
+                                  .flash_auto = true,
+                                  .fill = 0.5 };
+    s->ask.context.n_ctx = n_ctx;
+}
+
+static size_t pick(unsigned *seed, size_t n) { return (size_t)rand_r(seed) % n; }
+
+static uint64_t used(const struct vr_judged *j)
+{
+    return j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+}
+
+/* Every tensor that a pattern names, weighed where it says, is what the engine has there: no pattern catches too much.
+ */
+static void assert_patterns_are_true(const struct stage *s, const struct vr_outcome *o)
+{
+    const struct vr_model *m = s->ask.model;
+    int *where = calloc(m->n_tensors, sizeof *where);
+    struct vr_err err = { 0 };
+    if (!vr_outcome_where(&s->ask, o, where, &err)) fail_msg("%s", err.msg);
+    VR_AUTO_FOOTPRINT f = { 0 };
+    if (!vr_footprint_compute(m, &o->trial.context, &f, &err)) fail_msg("%s", err.msg);
+    for (size_t d = 0; d < o->verdict.n_devices; d++) {
+        uint64_t sum = o->verdict.devices[d].n_layers ? f.tables_gpu_bytes : 0;
+        for (uint32_t i = 0; i < m->n_tensors; i++)
+            if (where[i] == (int)d) sum += vr_weight_gpu_bytes(&m->tensors[i]);
+        if (o->verdict.devices[d].output && m->tied)
+            sum += vr_weight_gpu_bytes(vr_model_tensor(m, "token_embd.weight"));
+        assert_int_equal(sum, o->verdict.devices[d].use.model_bytes);
+    }
+    free(where);
+}
+
+static void test_design_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *rig;
+        uint32_t n_ctx;
+        double most_ms;   /* by bandwidth alone */
+        size_t n_devices; /* 0: any */
+        double most_host_gb;
+    } rows[] = {
+        { "nemotron-super-49b", "laptop-4080m-2x3090ti", 2048, 61.1, 3, 1.2 },
+        { "llama-3.3-70b", "2x3090-2x3060", 8192, 46.5, 2, 0.6 }, /* 45 ms of weights, and the cache half full */
+        { "qwen3-235b-a22b", "8gpu-5090-4090-a40-a6000", 8192, 8.5, 0, 0.4 }, /* 8.2 ms of weights */
+        { "kimi-k2.5", "8gpu-5090-4090-a40-a6000", 32768, 1e9, 8, 153.2 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct stage s;
+        set_stage(&s, rows[i].model, rows[i].rig, rows[i].n_ctx);
+        if (rows[i].most_ms < 1e8) vr_speeds_bandwidth(&s.machine, &s.speeds);
+        VR_AUTO_OUTCOME o = { 0 };
+        struct vr_err err = { 0 };
+        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+        assert_true(o.verdict.fits && o.verdict.exact && o.dry_runs <= 4 && o.n_reasons > 0);
+        double ms = o.verdict.price.step_ms[VR_DECODE], host = (double)o.verdict.host.model_bytes / 1e9;
+        print_message("%s: %.2f ms, %.1f GB on the host, %zu devices, %u dry runs\n", rows[i].model, ms, host,
+                      o.verdict.n_devices, o.dry_runs);
+        if (ms > rows[i].most_ms) fail_msg("%s: %.2f ms", rows[i].model, ms);
+        if (host > rows[i].most_host_gb) fail_msg("%s: %.1f GB on the host", rows[i].model, host);
+        if (rows[i].n_devices) assert_int_equal(o.verdict.n_devices, rows[i].n_devices);
+        assert_patterns_are_true(&s, &o);
+    }
+}
+
+/* Random free memory, contexts, caches, batches, reserves: what is planned is within every budget, or nothing is. */
+static void test_never_over(void **state)
+{
+    (void)state;
+    static const char *const rigs[] = {
+        "10x3090-x8-x4",        "2x3090-2x3060", "3060-12g-64g-ram", "3090-2060", "8gpu-5090-4090-a40-a6000",
+        "laptop-4080m-2x3090ti"
+    };
+    static const char *const caches[] = { "f16", "q8_0", "q4_0" };
+    static const uint32_t contexts[] = { 1024, 4096, 16384, 65536 }, batches[] = { 64, 512, 1024 };
+    const char *many = getenv("VR_RANDOM_PLANS");
+    unsigned seed = 11, n = many ? (unsigned)atoi(many) : 40, planned = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct stage s;
+        set_stage(&s, fixture_names[pick(&seed, VR_COUNT(fixture_names))], rigs[pick(&seed, VR_COUNT(rigs))],
+                  contexts[pick(&seed, VR_COUNT(contexts))]);
+        for (size_t d = 0; d < s.machine.n_devices; d++)
+            s.machine.devices[d].free_bytes = s.machine.devices[d].total_bytes / 100 * (30 + pick(&seed, 70));
+        char reserve[16];
+        snprintf(reserve, sizeof reserve, "%d", rand_r(&seed) % 2000);
+        struct vr_err err = { 0 };
+        if (!vr_budgets_select(&s.machine, &(struct vr_select){ .reserve_mib = reserve }, &s.budgets, &err))
+            fail_msg("%s", err.msg);
+        s.ask.context.type_k = s.ask.context.type_v = vr_type_by_name(caches[pick(&seed, VR_COUNT(caches))]);
+        s.ask.context.n_ubatch = batches[pick(&seed, VR_COUNT(batches))];
+        s.ask.context.n_batch = 1024;
+        VR_AUTO_OUTCOME o = { 0 };
+        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) {
+            if (err.code != VR_ENOFIT) fail_msg("case %u: %s", i, err.msg);
+            continue;
+        }
+        planned++;
+        /* asked again, of the engine itself */
+        struct vr_prober p;
+        struct vr_proof proof = { 0 };
+        if (!vr_prober_open(s.ask.model, &p, &err) || !vr_probe(&p, &o.trial, &proof, &err))
+            fail_msg("case %u: %s", i, err.msg);
+        for (size_t d = 0; d < s.budgets.n; d++) {
+            uint64_t sum =
+                proof.devices[d].model_bytes + proof.devices[d].context_bytes + proof.devices[d].compute_bytes;
+            if (sum > s.budgets.items[d].budget_bytes)
+                fail_msg("case %u: device %zu over by %lu", i, d, sum - s.budgets.items[d].budget_bytes);
+        }
+        vr_proof_done(&proof);
+        vr_prober_close(&p);
+        assert_patterns_are_true(&s, &o);
+    }
+    print_message("%u of %u cases were planned, none over\n", planned, n);
+    assert_true(planned > n / 4);
+}
+
+/* 256 tokens more do not fit without moving weights to the host. */
+static void test_largest_context(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *rig;
+    } rows[] = { { "llama-3.1-8b", "3060-12g-64g-ram" },
+                 { "gemma-3-27b", "3090-2060" },
+                 { "devstral-small-24b", "3090-2060" } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct stage s;
+        set_stage(&s, rows[i].model, rows[i].rig, 0);
+        VR_AUTO_OUTCOME o = { 0 }, more = { 0 };
+        struct vr_err err = { 0 };
+        if (!vr_fit_largest(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+        print_message("%s on %s: %u tokens\n", rows[i].model, rows[i].rig, o.verdict.n_ctx);
+        assert_true(o.verdict.fits);
+        if (o.verdict.n_ctx == s.ask.model->n_ctx_train) continue;
+        s.ask.context.n_ctx = o.verdict.n_ctx + 256;
+        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &more, &err)) continue;
+        assert_true(more.verdict.host.model_bytes > o.verdict.host.model_bytes ||
+                    more.verdict.host_layers > o.verdict.host_layers);
+    }
+}
+
+/* The flags for llama-server, read back as a user would type them, give the same bytes. */
+static void test_flags_lead_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *rig;
+    } rows[] = { { "nemotron-super-49b", "laptop-4080m-2x3090ti" }, { "qwen3-30b-a3b", "3060-12g-64g-ram" } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct stage s;
+        set_stage(&s, rows[i].model, rows[i].rig, 4096);
+        VR_AUTO_OUTCOME o = { 0 }, back = { 0 };
+        struct vr_err err = { 0 };
+        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+        VR_AUTO_BUF flags = { 0 };
+        vr_outcome_flags(&o, VR_LLAMA_SERVER, &flags);
+        /* -dev and -ts: devices in that order; -ot; -ngl */
+        char text[8192], *save = NULL;
+        snprintf(text, sizeof text, "%s", vr_buf_str(&flags));
+        struct vr_given given = { .n_gpu_layers = -1 };
+        static double split[VR_MAX_DEVICES];
+        static char overrides[8192];
+        overrides[0] = '\0';
+        struct vr_budgets ordered = { 0 };
+        for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+            char *value = strtok_r(NULL, " ", &save), *inner = NULL;
+            if (strcmp(word, "-ngl") == 0) given.n_gpu_layers = atoi(value);
+            if (strcmp(word, "-dev") == 0)
+                for (char *id = strtok_r(value, ",", &inner); id; id = strtok_r(NULL, ",", &inner))
+                    for (size_t b = 0; b < s.budgets.n; b++)
+                        if (strcmp(s.machine.devices[s.budgets.items[b].device].id, id) == 0)
+                            ordered.items[ordered.n++] = s.budgets.items[b];
+            if (strcmp(word, "-ts") == 0)
+                for (char *n = strtok_r(value, ",", &inner); n; n = strtok_r(NULL, ",", &inner))
+                    split[given.n_split++] = atof(n);
+            if (strcmp(word, "-ot") == 0)
+                snprintf(overrides, sizeof overrides, "%.*s", (int)strlen(value) - 2, value + 1);
+        }
+        if (given.n_split) given.split = split;
+        if (*overrides) given.overrides = overrides;
+        s.ask.budgets = &ordered;
+        if (!vr_fit_given(&s.ask, &given, &back, &err)) fail_msg("%s: %s", vr_buf_str(&flags), err.msg);
+        assert_int_equal(back.verdict.n_devices, o.verdict.n_devices);
+        for (size_t d = 0; d < o.verdict.n_devices; d++)
+            assert_int_equal(used(&back.verdict.devices[d]), used(&o.verdict.devices[d]));
+        assert_int_equal(back.verdict.host.model_bytes, o.verdict.host.model_bytes);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_design_rows),
+        cmocka_unit_test(test_never_over),
+        cmocka_unit_test(test_largest_context),
+        cmocka_unit_test(test_flags_lead_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,195 @@
+/* The solver against brute force: thousands of small problems, each solved by looking at every placement there is. */
+#include "test.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "plan/solve.h"
+#include "plan_random.h"
+
+#define N_SMALL 12000
+#define N_LARGE 150
+
+/* --- brute force: shares no code with plan/ --- */
+
+struct brute {
+    const struct vr_problem *p;
+    uint32_t kind[16];    /* of each device; 15: the host */
+    uint32_t core[256];   /* of each slot */
+    uint32_t n_on[16];    /* slots */
+    uint32_t first, last; /* devices; 16: none */
+    uint64_t bytes[16];
+    bool on_host;
+    double best;
+    uint64_t seen;
+};
+
+static double brute_hop(const struct brute *b, uint32_t from, uint32_t to)
+{
+    if (from == to) return 0;
+    double sum = 0;
+    for (int i = 0; i < VR_N_PACES; i++) sum += b->p->weight[i] * b->p->hop_ms[i][b->kind[from]][b->kind[to]];
+    return sum;
+}
+
+static double brute_time(const struct brute *b, const struct vr_piece *x, uint32_t at)
+{
+    double sum = 0;
+    for (int i = 0; i < VR_N_PACES; i++)
+        sum += b->p->weight[i] *
+               (at == 15 ? x->host_ms[i][b->first == 16 ? 15 : b->kind[b->first]] : x->ms[i][b->kind[at]]);
+    return sum;
+}
+
+static bool brute_fits(const struct brute *b)
+{
+    for (uint32_t d = 0; d < b->p->n_devices; d++) {
+        if (!b->n_on[d]) continue;
+        unsigned sit = (d == b->first && b->on_host ? 1u : 0) | (d == b->last ? 2u : 0);
+        const struct vr_kind *k = &b->p->kinds[b->kind[d]];
+        if (b->bytes[d] + k->compute_bytes[sit] > k->budget_bytes) return false;
+    }
+    return b->bytes[15] + b->p->host_fixed_bytes <= b->p->host_budget_bytes;
+}
+
+static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, double cost)
+{
+    if (cost >= b->best) return;
+    if (s == b->p->n_slots) {
+        cost += brute_hop(b, at, 15);
+        b->seen++;
+        if (cost < b->best && brute_fits(b)) b->best = cost;
+        return;
+    }
+    const struct vr_slot_class *c = &b->p->classes[b->p->slots[s]];
+    uint32_t home = b->core[s];
+    if (u == 0) { /* the core first; its bytes are counted by the caller */
+        cost += brute_hop(b, at, home) + brute_time(b, &c->core, home);
+        at = home;
+    }
+    if (u == c->n_units) {
+        brute_units(b, s + 1, 0, home, cost + brute_hop(b, at, home));
+        return;
+    }
+    const struct vr_unit *unit = &c->units[u];
+    for (uint32_t e = 0; e < 16; e++) {
+        if (e != 15 && (e >= b->p->n_devices || !b->n_on[e])) continue;
+        if (unit->allow && !(unit->allow >> b->kind[e] & 1)) continue;
+        if (unit->move == VR_MOVE_BORDER && e != home) {
+            bool left = e == (s ? b->core[s - 1] : 15), right = s + 1 < b->p->n_slots && e == b->core[s + 1];
+            if (!left && !right) continue;
+        }
+        bool was = b->on_host;
+        uint64_t n = e == 15 ? unit->piece.host_bytes : unit->piece.gpu_bytes;
+        b->bytes[e] += n;
+        if (e != 15) b->bytes[15] += unit->piece.left_bytes;
+        b->on_host |= e == 15 || unit->piece.left_bytes;
+        if (e == 15 || b->bytes[e] <= b->p->kinds[b->kind[e]].budget_bytes) {
+            double more = brute_hop(b, at, e) + brute_time(b, &unit->piece, e);
+            /* u + 1 > 0, so the core is not counted again */
+            brute_units(b, s, u + 1, e, cost + more);
+        }
+        b->bytes[e] -= n;
+        if (e != 15) b->bytes[15] -= unit->piece.left_bytes;
+        b->on_host = was;
+    }
+}
+
+static void brute_whole(struct brute *b)
+{
+    b->on_host = false;
+    memset(b->bytes, 0, sizeof b->bytes);
+    for (uint32_t s = 0; s < b->p->n_slots; s++) {
+        const struct vr_piece *x = &b->p->classes[b->p->slots[s]].core;
+        uint32_t d = b->core[s];
+        b->bytes[d] += d == 15 ? x->host_bytes : x->gpu_bytes;
+        if (d != 15) b->bytes[15] += x->left_bytes;
+        b->on_host |= d == 15 || x->left_bytes;
+    }
+    for (uint32_t d = 0; d < b->p->n_devices; d++)
+        if (b->bytes[d] > b->p->kinds[b->kind[d]].budget_bytes) return;
+    brute_units(b, 0, 0, 15, 0);
+}
+
+static void brute_slots(struct brute *b, uint32_t s)
+{
+    if (s == b->p->n_slots) {
+        brute_whole(b);
+        return;
+    }
+    uint32_t before = s ? b->core[s - 1] : 15;
+    for (uint32_t d = 0; d < 16; d++) {
+        if (d != 15 && d >= b->p->n_devices) continue;
+        if (b->p->allow[s] && !(b->p->allow[s] >> b->kind[d] & 1)) continue;
+        if (d != before && (d == 15 || b->n_on[d])) continue;
+        if (d != before && before != 15 && b->p->ordered && b->kind[d] < b->kind[before]) continue;
+        uint32_t first = b->first, last = b->last;
+        b->core[s] = d;
+        b->n_on[d]++;
+        if (d != 15 && first == 16) b->first = d;
+        if (d != 15) b->last = d;
+        brute_slots(b, s + 1);
+        b->n_on[d]--;
+        b->first = first;
+        b->last = last;
+    }
+}
+
+static double brute_best(const struct vr_problem *p, uint64_t *seen)
+{
+    struct brute b = { .p = p, .first = 16, .last = 16, .best = INFINITY };
+    b.kind[15] = 15;
+    for (uint32_t k = 0, d = 0; k < p->n_kinds; k++)
+        for (uint32_t i = 0; i < p->kinds[k].n; i++) b.kind[d++] = k;
+    brute_slots(&b, 0);
+    *seen += b.seen;
+    return b.best;
+}
+
+/* --- tests --- */
+
+static const struct random_size small_sizes[] = {
+    /* devices kinds layers classes units free */
+    { 2, 2, 4, 10, 4, 3, 7 }, { 3, 3, 4, 7, 4, 3, 5 }, { 4, 2, 4, 6, 4, 2, 4 },
+    { 4, 4, 4, 8, 3, 1, 2 },  { 2, 1, 4, 8, 3, 3, 8 }, { 4, 4, 4, 7, 3, 2, 0 },
+};
+
+static void test_brute_force(void **state)
+{
+    (void)state;
+    uint64_t seen = 0, work = 0, fitted = 0, moved = 0, on_host = 0, several = 0;
+    for (uint64_t seed = 0; seed < N_SMALL; seed++) {
+        struct random_problem r;
+        random_problem(seed, &small_sizes[seed % VR_COUNT(small_sizes)], &r);
+        VR_AUTO_ARENA arena = { 0 };
+        struct vr_solution x;
+        struct vr_err err = { 0 };
+        double best = brute_best(&r.p, &seen);
+        bool ok = vr_solve(&r.p, 0, UINT64_C(1) << 40, &arena, &x, &err);
+        if (ok != (bool)isfinite(best))
+            fail_msg("seed %lu: brute force %g, solver: %s", seed, best, ok ? "fits" : err.msg);
+        if (!ok) continue;
+        if (fabs(x.account.cost - best) > 1e-9 * best)
+            fail_msg("seed %lu: brute force %.12g, solver %.12g, bound %.12g", seed, best, x.account.cost,
+                     x.lower_bound);
+        if (!x.optimal || x.lower_bound > best * (1 + 1e-12))
+            fail_msg("seed %lu: bound %.12g of %.12g, optimal %d", seed, x.lower_bound, best, x.optimal);
+        work += x.work;
+        fitted++;
+        moved += x.account.moved;
+        on_host += x.account.on_host;
+        several += x.account.n_order > 1;
+    }
+    print_message("%d problems: %lu with a plan, %lu on several devices, %lu with the host, %lu with units moved; "
+                  "%lu placements by brute force, %lu labels by the solver\n",
+                  N_SMALL, fitted, several, on_host, moved, seen, work);
+    assert_true(fitted > N_SMALL / 2 && moved > N_SMALL / 20 && on_host > N_SMALL / 20 && several > N_SMALL / 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_brute_force),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
