@@ -16,14 +16,14 @@ SECONDS_FUZZ ?= 60
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wvla -Wmissing-prototypes -Wstrict-prototypes $(if $(CI),-Werror)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu11 $(WARN) -D_GNU_SOURCE -DVR_VERSION='"$(VERSION)"' -Isrc -MMD -MP $(CFLAGS) $(EXTRA)
-LIBS := -ljansson -ldl -lm
+LIBS := -ljansson -levent_openssl -levent -lssl -lcrypto -ldl -lm
 
 # The engine: llama.cpp, pinned by tools/engine.lock and brought by tools/engine-fetch. Only src/engine sees its headers.
 ENGINE_AT   := build/engine
 ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/src src common vendor)
 ENGINE_LIBS := -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
-ROOMS   := base gguf hw memory plan engine fit cli
+ROOMS   := base gguf hw memory plan engine fit server cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/bridge.o
 PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/*.c))
@@ -36,7 +36,7 @@ FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp benc
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle oracle asan fuzz bench fmt install clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients oracle asan fuzz bench fmt install clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -111,6 +111,23 @@ $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
 
 check: check-unit check-golden
+
+# The server as a program: over a stub of its engine (API, faults, costs), and as real clients use it.
+$(B)/tests/fake-engine: tests/stubs/fake-engine.c $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,STUB)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
+
+$(B)/tests/tiny-model: tests/tools/tiny-model.c
+	@mkdir -p $(@D)
+	$(call say,TOOL)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
+
+check-e2e: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model
+	@tests/e2e/run "$(B)"
+
+check-clients: $(B)/vram-llm $(B)/tests/fake-engine
+	@tests/clients/run "$(B)"
 
 check-oracle:
 	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/oracle/oracle $(ORACLE_STUBS)

@@ -5,7 +5,7 @@
 
 #include "base/child.h"
 #include "engine/cpu.h"
-#include "engine/engine.h"
+#include "engine/which.h"
 
 static char engine[768], best[1024]; /* where the variants are; the one that was chosen */
 

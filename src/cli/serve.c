@@ -1,0 +1,212 @@
+/* `serve`: checks what can be checked before anything is loaded, then runs the front. */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cli/commands.h"
+#include "cli/load.h"
+#include "gguf/model.h"
+#include "server/server.h"
+
+#define MAX_LIST     64
+#define MAX_KEY_FILE 65536
+#define MIN_KEY      8
+
+/* Words between commas, or lines: pointers into one copy of the text. */
+struct list {
+    struct vr_buf text;
+    const char *items[MAX_LIST + 1];
+    size_t n;
+};
+
+static bool list_split(struct list *l, const char *text, const char *between, const char *what, struct vr_err *err)
+{
+    if (!text) return true;
+    vr_buf_adds(&l->text, text);
+    if (l->text.failed) return vr_fail_nomem(err, "reading the options");
+    char *rest;
+    for (char *word = strtok_r(l->text.data, between, &rest); word; word = strtok_r(NULL, between, &rest)) {
+        word += strspn(word, " \t");
+        for (size_t n = strlen(word); n && strchr(" \t\r", word[n - 1]); n--) word[n - 1] = '\0';
+        if (!*word || *word == '#') continue;
+        if (l->n == MAX_LIST) return vr_fail(err, VR_EUSAGE, "%s: more than %d entries", what, MAX_LIST);
+        l->items[l->n++] = word;
+    }
+    return true;
+}
+
+/* --- keys --- */
+
+static bool read_keys(const struct vr_options *o, struct list *keys, struct vr_err *err)
+{
+    VR_AUTO_BUF text = { 0 };
+    struct stat st;
+    if (o->api_key && o->api_key_file) return vr_fail(err, VR_EUSAGE, "give --api-key or --api-key-file, not both");
+    if (o->no_api_key && (o->api_key || o->api_key_file))
+        return vr_fail(err, VR_EUSAGE, "--no-api-key contradicts the key that was given");
+    if (o->api_key_file) {
+        if (!vr_file_read(o->api_key_file, MAX_KEY_FILE, &text, err)) return false;
+        if (stat(o->api_key_file, &st) == 0 && st.st_mode & 077)
+            vr_log(VR_WARN, "%s can be read by other users of this computer; chmod 600 makes it yours",
+                   o->api_key_file);
+        if (!list_split(keys, vr_buf_str(&text), "\n", o->api_key_file, err)) return false;
+        if (keys->n == 0) return vr_fail(err, VR_EUSAGE, "%s holds no key", o->api_key_file);
+    } else if (o->api_key) {
+        vr_buf_adds(&keys->text, o->api_key);
+        keys->items[keys->n++] = vr_buf_str(&keys->text);
+    }
+    for (size_t i = 0; i < keys->n; i++)
+        if (strlen(keys->items[i]) < MIN_KEY)
+            return vr_fail(err, VR_EUSAGE, "an API key has fewer than %d characters, which can be guessed", MIN_KEY);
+    if (keys->n == 0 && !o->no_api_key && !vr_host_is_loopback(o->host))
+        return vr_fail(err, VR_EUSAGE,
+                       "others can reach %s: give an --api-key, or say --no-api-key if everyone may use this server",
+                       o->host);
+    return true;
+}
+
+/* --- the model --- */
+
+/* The file's name without directories, ".gguf" and the number of its part. */
+static void name_of(const char *path, char *out, size_t n)
+{
+    const char *base = strrchr(path, '/');
+    snprintf(out, n, "%s", base ? base + 1 : path);
+    size_t len = strlen(out);
+    if (len > 5 && strcasecmp(out + len - 5, ".gguf") == 0) out[len -= 5] = '\0';
+    unsigned part, parts;
+    if (len > 15 && sscanf(out + len - 15, "-%5u-of-%5u", &part, &parts) == 2) out[len - 15] = '\0';
+}
+
+static bool check_mlock(const struct vr_options *o, uint64_t bytes, struct vr_err *err)
+{
+    struct rlimit r;
+    struct vr_num have, need;
+    if (!o->mlock || geteuid() == 0 || getrlimit(RLIMIT_MEMLOCK, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return true;
+    if (r.rlim_cur >= bytes) return true;
+    return vr_fail(
+        err, VR_EUSAGE,
+        "--mlock: this user may lock %s of memory and the model has %s; raise it (ulimit -l) or leave --mlock out",
+        vr_fmt_bytes(&have, r.rlim_cur), vr_fmt_bytes(&need, bytes));
+}
+
+/* --- what a person at the terminal sees --- */
+
+static void tell(void *ctx, const char *state, int percent)
+{
+    (void)ctx;
+    static const char full[] = "##############################";
+    static int shown = -1;
+    if (!isatty(STDERR_FILENO)) return;
+    bool loading = strcmp(state, "loading") == 0;
+    if (loading && percent == shown) return;
+    if (loading)
+        fprintf(stderr, "\r  loading [%-30.*s] %3d %%", percent * 30 / 100, full, percent);
+    else if (shown >= 0)
+        fputs("\r\033[K", stderr);
+    shown = loading ? percent : -1;
+}
+
+struct planner {
+    const struct vr_options *o;
+    const struct vr_model *model;
+};
+
+static bool replan(void *ctx, const struct vr_learned *learned, struct vr_load *out, struct vr_err *err)
+{
+    const struct planner *p = ctx;
+    return vr_load_plan(p->o, p->model, learned, out, err);
+}
+
+/* --- the command --- */
+
+static struct vr_limits limits_of(const struct vr_options *o)
+{
+    struct vr_limits l = vr_limits_default();
+    l.max_connections = (unsigned)o->max_connections;
+    l.max_queue = (unsigned)o->max_queue;
+    l.max_body_bytes = o->max_body_mib * VR_MIB;
+    l.header_seconds = (unsigned)o->header_seconds;
+    l.idle_seconds = (unsigned)o->idle_seconds;
+    l.stall_seconds = (unsigned)o->stall_seconds;
+    l.silent_seconds = (unsigned)o->silent_seconds;
+    l.stop_seconds = (unsigned)o->stop_seconds;
+    return l;
+}
+
+struct lists {
+    struct list keys, origins, hosts;
+};
+
+static void lists_done(struct lists *l)
+{
+    vr_buf_done(&l->keys.text);
+    vr_buf_done(&l->origins.text);
+    vr_buf_done(&l->hosts.text);
+}
+
+/* Runs it; a second signal ends us as that signal would have. */
+static bool run(struct vr_server_config *c, struct vr_err *err)
+{
+    int number = 0;
+    if (!vr_server_run(c, &number, err)) return false;
+    if (number) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    vr_log(VR_INFO, "stopped");
+    return true;
+}
+
+bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
+{
+    (void)out;
+    if (!o->model) return vr_fail(err, VR_EUSAGE, "serve needs a model: vram-llm serve FILE.gguf");
+    if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key belong together");
+    bool json = strcmp(o->log_format, "json") == 0;
+    vr_log_init(STDERR_FILENO, json ? VR_LOG_JSON : VR_LOG_TEXT, o->verbose ? VR_DEBUG : VR_INFO);
+    VR_CLEANUP(lists_done) struct lists lists = { 0 };
+    if (!read_keys(o, &lists.keys, err) || !list_split(&lists.origins, o->cors_origin, ",", "--cors-origin", err) ||
+        !list_split(&lists.hosts, o->allow_host, ",", "--allow-host", err))
+        return false;
+    VR_AUTO(vr_model) model = vr_model_open(o->model, err);
+    if (!model || !check_mlock(o, model->tensor_bytes, err)) return false;
+
+    char name[256], path[512];
+    name_of(o->model, name, sizeof name);
+    struct vr_learned learned = { 0 };
+    struct vr_err no = { 0 };
+    bool keeps = vr_learned_path(path, sizeof path);
+    if (keeps && !vr_learned_read(path, &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
+    VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
+    if (!vr_load_plan(o, model, &learned, &load, err)) return false;
+
+    struct planner planner = { o, model };
+    const char *const self[] = { "/proc/self/exe", "engine-process", "%d", NULL };
+    const char *const other[] = { o->engine_program, "engine-process", "%d", NULL };
+    struct vr_server_config config = { .host = o->host,
+                                       .port = (uint16_t)o->port,
+                                       .tls_cert = o->tls_cert,
+                                       .tls_key = o->tls_key,
+                                       .api_keys = lists.keys.items,
+                                       .cors = lists.origins.items,
+                                       .hosts = lists.hosts.items,
+                                       .model_id = o->alias ? o->alias : name,
+                                       .model_path = o->model,
+                                       .engine_argv = o->engine_program ? other : self,
+                                       .load = &load,
+                                       .replan = replan,
+                                       .tell = tell,
+                                       .ctx = &planner,
+                                       .learned = &learned,
+                                       .learned_path = keeps ? path : NULL,
+                                       .limits = limits_of(o) };
+    return run(&config, err);
+}

@@ -1,0 +1,29 @@
+/* Continuous batching: which tokens of which requests the model computes next.
+ *
+ * Every batch carries one token of each stream that is writing, and as much of the waiting prompts as fits into the
+ * time that the streams can spare. One thread calls all of this. */
+#ifndef VR_ENGINE_BATCH_H
+#define VR_ENGINE_BATCH_H
+
+#include "base/buf.h"
+#include "engine/engine.h"
+#include "engine/live.h"
+
+struct vr_batcher;
+
+/* Frames for the front are appended to `out`; finished requests are taken out of `live` and freed. */
+struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_live *live, struct vr_buf *out,
+                                  struct vr_err *err) VR_MUST_CHECK;
+void vr_batcher_free(struct vr_batcher *b);
+
+/* Takes over a request that was read. */
+void vr_batcher_add(struct vr_batcher *b, struct vr_request *r);
+
+/* Computes one batch and says what came of it. False: nothing to do. *dead is set when the engine failed for good. */
+bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why);
+/* Ends everything with VR_END_CANCELLED. */
+void vr_batcher_stop(struct vr_batcher *b);
+bool vr_batcher_busy(const struct vr_batcher *b);
+void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out);
+
+#endif

@@ -1,0 +1,50 @@
+/* The sequences of the context, and what each still remembers.
+ *
+ * A sequence that is no longer used keeps its tokens: the next prompt that begins alike does not compute them again.
+ * The tokens of a slot are always what the engine's memory holds for its sequence. */
+#ifndef VR_ENGINE_SLOTS_H
+#define VR_ENGINE_SLOTS_H
+
+#include "engine/engine.h"
+
+struct vr_choice;
+
+struct vr_slot {
+    llama_seq_id seq;
+    struct vr_choice *choice; /* NULL: idle */
+    llama_token *tokens;      /* room for n_ctx_seq */
+    uint32_t n;
+    bool held;     /* used for something that is not a choice */
+    uint64_t used; /* when it was last used */
+};
+
+struct vr_slots {
+    const struct vr_engine *e;
+    struct vr_slot *slot;
+    uint32_t n;
+    uint64_t clock;
+};
+
+bool vr_slots_init(struct vr_slots *s, const struct vr_engine *e, struct vr_err *err) VR_MUST_CHECK;
+void vr_slots_done(struct vr_slots *s);
+
+/* An idle slot for a prompt of n tokens, holding its first *n_cached ones (fewer than n) when `reuse`, or none. NULL
+ * when all are busy. The caller sets its choice. */
+struct vr_slot *vr_slots_take(struct vr_slots *s, const llama_token *prompt, uint32_t n, bool reuse,
+                              uint32_t *n_cached);
+/* An idle slot that becomes a copy of `from`. NULL when all are busy. */
+struct vr_slot *vr_slots_fork(struct vr_slots *s, const struct vr_slot *from);
+/* An idle slot, empty, for something else; vr_slots_let() gives it back. NULL when all are busy. */
+struct vr_slot *vr_slots_hold(struct vr_slots *s);
+void vr_slots_let(struct vr_slots *s, struct vr_slot *slot);
+/* The engine has taken these. */
+void vr_slot_push(struct vr_slot *slot, const llama_token *tokens, uint32_t n);
+/* The slot becomes idle and keeps what it knows. */
+void vr_slots_give(struct vr_slots *s, struct vr_slot *slot);
+void vr_slots_clear(struct vr_slots *s, struct vr_slot *slot);
+/* After a computation that was broken off: as much as the engine still has. */
+void vr_slots_resync(struct vr_slots *s, struct vr_slot *slot);
+/* Forgets the idle slot that was used least lately. False when none holds anything. */
+bool vr_slots_evict(struct vr_slots *s);
+
+#endif

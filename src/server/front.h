@@ -1,0 +1,52 @@
+/* What the files of this room share: the front as a whole and the clocks. Each part has a header of its own. */
+#ifndef VR_SERVER_FRONT_H
+#define VR_SERVER_FRONT_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include <event2/event.h>
+#include <openssl/types.h>
+
+#include "server/auth.h"
+#include "server/calls.h"
+#include "server/conn.h"
+#include "server/metrics.h"
+#include "server/server.h"
+#include "server/supervise.h"
+
+struct vr_front {
+    const struct vr_server_config *config;
+    struct event_base *base;
+    struct vr_auth *auth;
+    SSL_CTX *tls; /* NULL: plain HTTP */
+    struct vr_conns conns;
+    struct vr_calls calls;
+    struct vr_worker engine;
+    struct vr_metrics metrics;
+    uint64_t started_ms;
+    int64_t started_unix;     /* what "created" says about the model */
+    char fingerprint[24];     /* system_fingerprint: changes with the program and the model */
+    struct vr_buf model_json; /* the model's id as a JSON string */
+    uint16_t port;            /* that we listen on */
+
+    bool stopping;
+    uint64_t stop_at_ms;
+    int second_signal;
+    struct vr_err fatal; /* why the loop ended, if it was not asked to */
+};
+
+/* Ends the loop with an error. */
+void vr_front_fail(struct vr_front *f, const struct vr_err *why);
+/* The model as clients name it: its id, or the file's name with or without ".gguf". */
+bool vr_front_is_model(const struct vr_front *f, const char *name);
+
+static inline uint64_t vr_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+static inline uint64_t vr_now_ms(void) { return vr_now_us() / 1000; }
+
+#endif

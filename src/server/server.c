@@ -1,0 +1,204 @@
+#include "server/server.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <event2/event.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "server/front.h"
+
+#define OTHER_FDS 64 /* that are no connections: log, engine, libraries */
+
+struct vr_limits vr_limits_default(void)
+{
+    return (struct vr_limits){ .max_connections = 8192,
+                               .max_queue = 256,
+                               .max_body_bytes = 16 << 20,
+                               .max_memory_bytes = 256 << 20,
+                               .header_seconds = 10,
+                               .idle_seconds = 75,
+                               .stall_seconds = 30,
+                               .stop_seconds = 30,
+                               .silent_seconds = 600,
+                               .restart_ms = 500 };
+}
+
+void vr_front_fail(struct vr_front *f, const struct vr_err *why)
+{
+    if (!f->fatal.code) f->fatal = *why;
+    f->engine.state = VR_WORKER_GONE;
+    event_base_loopexit(f->base, NULL);
+}
+
+bool vr_front_is_model(const struct vr_front *f, const char *name)
+{
+    const struct vr_server_config *c = f->config;
+    const char *file = strrchr(c->model_path, '/');
+    file = file ? file + 1 : c->model_path;
+    size_t n = strlen(file);
+    if (strcmp(name, c->model_id) == 0 || strcmp(name, file) == 0) return true;
+    if (n > 5 && strcmp(file + n - 5, ".gguf") == 0) n -= 5;
+    return strlen(name) == n && memcmp(name, file, n) == 0;
+}
+
+/* --- signals --- */
+
+static void on_stop(evutil_socket_t sig, short what, void *ctx)
+{
+    (void)what;
+    struct vr_front *f = ctx;
+    if (f->stopping) { /* at once */
+        f->second_signal = sig;
+        event_base_loopbreak(f->base);
+        return;
+    }
+    f->stopping = true;
+    f->stop_at_ms = vr_now_ms() + f->config->limits.stop_seconds * 1000;
+    char open[16];
+    snprintf(open, sizeof open, "%u", f->calls.n);
+    vr_log_fields(VR_INFO, (const struct vr_field[]){ { "requests", open }, { 0 } },
+                  "stopping; requests that run may finish for %u s, a second signal ends them at once",
+                  f->config->limits.stop_seconds);
+    vr_conns_stop(f);
+    vr_worker_stop(f, f->config->limits.stop_seconds * 1000);
+    if (f->config->tell) f->config->tell(f->config->ctx, "stopping", 0);
+    if (!f->engine.pid && f->calls.n == 0) event_base_loopexit(f->base, NULL);
+}
+
+/* --- TLS --- */
+
+static bool tls_fail(struct vr_err *err, const char *path)
+{
+    char why[160];
+    ERR_error_string_n(ERR_peek_last_error(), why, sizeof why);
+    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
+    ERR_clear_error();
+    return vr_fail(err, VR_EUSAGE, "%s: %s", path, reason ? reason : why);
+}
+
+static int choose_http1(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in, unsigned n_in,
+                        void *ctx)
+{
+    (void)ssl;
+    (void)ctx;
+    static const unsigned char ours[] = "\x08http/1.1";
+    unsigned char *found;
+    if (SSL_select_next_proto(&found, n, ours, sizeof ours - 1, in, n_in) != OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_NOACK;
+    *out = found;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static bool tls_open(struct vr_front *f, struct vr_err *err)
+{
+    const struct vr_server_config *c = f->config;
+    if (!c->tls_cert) return true;
+    f->tls = SSL_CTX_new(TLS_server_method());
+    if (!f->tls) return vr_fail_nomem(err, "starting TLS");
+    SSL_CTX_set_min_proto_version(f->tls, TLS1_2_VERSION);
+    SSL_CTX_set_mode(f->tls, SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_options(f->tls, SSL_OP_NO_RENEGOTIATION);
+    SSL_CTX_set_alpn_select_cb(f->tls, choose_http1, NULL);
+    if (SSL_CTX_use_certificate_chain_file(f->tls, c->tls_cert) != 1) return tls_fail(err, c->tls_cert);
+    if (SSL_CTX_use_PrivateKey_file(f->tls, c->tls_key, SSL_FILETYPE_PEM) != 1) return tls_fail(err, c->tls_key);
+    if (SSL_CTX_check_private_key(f->tls) != 1)
+        return vr_fail(err, VR_EUSAGE, "the key in %s does not belong to the certificate in %s", c->tls_key,
+                       c->tls_cert);
+    return true;
+}
+
+/* --- the loop --- */
+
+/* As many descriptors as we may have; fewer connections where those do not suffice. */
+static unsigned raise_descriptors(unsigned want)
+{
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0) return want;
+    r.rlim_cur = r.rlim_max < want + OTHER_FDS * 2 ? r.rlim_max : want + OTHER_FDS * 2;
+    setrlimit(RLIMIT_NOFILE, &r);
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want + OTHER_FDS) return want;
+    return r.rlim_cur > 2 * OTHER_FDS ? (unsigned)(r.rlim_cur - OTHER_FDS) : want;
+}
+
+/* Changes when the program or the model does. */
+static void make_fingerprint(struct vr_front *f)
+{
+    struct stat st = { 0 };
+    uint64_t h = 1469598103934665603u;
+    if (stat(f->config->model_path, &st) != 0) st.st_size = 0;
+    char text[600];
+    snprintf(text, sizeof text, "%s %.400s %lld %lld", VR_VERSION, f->config->model_path, (long long)st.st_size,
+             (long long)st.st_mtime);
+    for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
+    snprintf(f->fingerprint, sizeof f->fingerprint, "vr_%012llx", (unsigned long long)(h & 0xffffffffffff));
+}
+
+static bool front_open(struct vr_front *f, struct event **signals, struct vr_err *err)
+{
+    const struct vr_server_config *c = f->config;
+    f->base = event_base_new();
+    if (!f->base || !vr_calls_init(&f->calls)) return vr_fail_nomem(err, "starting the server");
+    vr_json_add_string(&f->model_json, c->model_id);
+    f->started_ms = vr_now_ms();
+    f->started_unix = time(NULL);
+    make_fingerprint(f);
+    f->auth = vr_auth_new(
+        &(struct vr_auth_config){ .keys = c->api_keys, .origins = c->cors, .hosts = c->hosts, .bound = c->host }, err);
+    if (!f->auth || !tls_open(f, err) || !vr_conns_open(f, err)) return false;
+    const int numbers[] = { SIGTERM, SIGINT };
+    for (size_t i = 0; i < VR_COUNT(numbers); i++) {
+        signals[i] = evsignal_new(f->base, numbers[i], on_stop, f);
+        if (!signals[i] || event_add(signals[i], NULL) != 0) return vr_fail_nomem(err, "starting the server");
+    }
+    bool v6 = strchr(c->host, ':') != NULL;
+    vr_log(VR_INFO, "listening on %s://%s%s%s:%u%s", f->tls ? "https" : "http", v6 ? "[" : "", c->host, v6 ? "]" : "",
+           f->port, vr_auth_has_keys(f->auth) ? ", with API keys" : "");
+    return vr_worker_open(f, err);
+}
+
+static void front_close(struct vr_front *f, struct event **signals)
+{
+    vr_conns_close(f);
+    vr_worker_close(f);
+    vr_calls_done(&f->calls);
+    for (size_t i = 0; i < 2; i++)
+        if (signals[i]) event_free(signals[i]);
+    if (f->base) event_base_free(f->base);
+    SSL_CTX_free(f->tls);
+    vr_auth_free(f->auth);
+    vr_buf_done(&f->model_json);
+}
+
+bool vr_server_run(const struct vr_server_config *c, int *signal_number, struct vr_err *err)
+{
+    /* Large buffers come and go with requests: given back to the system, not kept in the heap. */
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    signal(SIGPIPE, SIG_IGN);
+    json_object_seed(0); /* from the system's randomness: keys of a request cannot be made to collide */
+    struct vr_server_config own = *c;
+    own.limits.max_connections = raise_descriptors(c->limits.max_connections);
+    struct event *signals[2] = { 0 };
+    VR_AUTO_FREE struct vr_front *f = calloc(1, sizeof *f);
+    if (!f) return vr_fail_nomem(err, "starting the server");
+    f->config = &own;
+    f->engine.fd = -1;
+    bool ok = front_open(f, signals, err);
+    if (ok) event_base_dispatch(f->base);
+    *signal_number = f->second_signal;
+    if (ok && f->fatal.code) {
+        if (err) *err = f->fatal;
+        ok = false;
+    }
+    front_close(f, signals);
+    return ok;
+}

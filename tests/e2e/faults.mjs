@@ -1,0 +1,331 @@
+// What goes wrong: engines that die, clients that leave or do not read, signals, full disks, no descriptors.
+import fs from 'node:fs';
+import path from 'node:path';
+import { ask, chat, connect, equal, events, figure, now_us, ok, post, raw, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
+
+const user = (content) => [{ role: 'user', content }];
+const stream = (s, content) => {
+  const c = connect(s.port);
+  c.send(post('/v1/chat/completions', chat(content, { stream: true })));
+  return c;
+};
+const enginePid = async (s) => (await s.get('/api/status')).json.engine.pid;
+
+test('kill -9 the engine while 50 streams run: each ends with an error event, the next request works', async () => {
+  const s = await serve({ args: ['--max-queue', '100'] });
+  const fds = s.fds();
+  for (let round = 0; round < 3; round++) {
+    const all = Array.from({ length: 50 }, () => stream(s, 'tokens=100000 delay=5'));
+    const whole = ask(s, { model: 'm', messages: user('tokens=100000 delay=5') });
+    const waiting = ask(s, { model: 'm', messages: user('hang'), stream: true });
+    await Promise.all(all.map((c) => c.until(() => c.text().includes('token3'))));
+    const pid = await enginePid(s);
+    const from = Date.now();
+    process.kill(pid, 'SIGKILL');
+    await Promise.all(all.map((c) => c.until(() => c.text().endsWith('0\r\n\r\n'))));
+    if (round === 0) figure(`50 streams heard of the engine's death after ${Date.now() - from} ms`);
+    for (const c of all) {
+      const last = /data: (\{"error":.*\})\n\n/.exec(c.text());
+      ok(last, 'an error event');
+      const e = JSON.parse(last[1]).error;
+      equal([e.type, e.code, e.param], ['server_error', 'engine_died', null]);
+      ok(!c.text().includes('[DONE]'), 'no [DONE]');
+    }
+    for (const r of [await whole, await waiting]) {
+      equal([r.status, r.json.error.code], [503, 'engine_died']);
+      ok(Number(r.headers.get('retry-after')) <= 3, `Retry-After: ${r.headers.get('retry-after')}`);
+    }
+    const h = await s.get('/health');
+    ok(['restarting', 'loading'].includes(h.json.status) && h.status === 503, JSON.stringify(h));
+    equal((await ask(s, { model: 'm', messages: user('hi') })).status, 503, 'says so while it restarts');
+    await s.until('ok', 8000);
+    equal((await ask(s, { model: 'm', messages: user('tokens=2') })).json.choices[0].message.content, 'token0 token1 ');
+    ok(await enginePid(s) !== pid, 'a new engine');
+    equal(all[0].closed, false, 'the connection is kept');
+    all[0].send('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await all[0].until(() => all[0].text().endsWith('{"status":"ok"}\n'));
+    all.forEach((c) => c.close());
+  }
+  await sleep(400);
+  equal(await s.metric('requests_in_flight'), 0);
+  equal(await s.metric('engine_crashes_total'), 3);
+  ok(s.fds() <= fds + 4, `descriptors: ${fds} before, ${s.fds()} after`);
+  ok(/was ended by signal 9/.test(s.text()), 'the log says how');
+});
+
+test('restarts wait longer each time', async () => {
+  const s = await serve();
+  const waits = [];
+  for (let i = 0; i < 3; i++) {
+    process.kill(await enginePid(s), 'SIGKILL');
+    const from = Date.now();
+    await sleep(50);
+    await s.until('ok', 8000);
+    waits.push(Date.now() - from);
+  }
+  ok(waits[0] >= 450 && waits[1] >= 950 && waits[2] >= 1950 && waits[2] < 4000, `${waits}`);
+});
+
+test('an engine that speaks nonsense is replaced', async () => {
+  const s = await serve();
+  const c = stream(s, 'tokens=10 malformed_after=3 delay=2');
+  await c.until(() => c.text().includes('engine_died'));
+  await s.until('ok', 8000);
+  equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+  ok(/a frame that is none/.test(s.text()), 'log');
+});
+
+test('an engine that dies while it loads: tried again, then one sentence', async () => {
+  const count = scratchFile('count');
+  const s = await serve({ engine: { count, starts: [{ crash: 11 }] } });
+  equal((await s.get('/api/status')).json.engine.starts, 2, 'the second start worked');
+  const never = await serve({ engine: { count: scratchFile('count'), starts: [{ crash: 11 }, { exit: 3 }, { crash: 6 }] }, ready: false });
+  const { code } = await never.ended;
+  const lines = never.text().trim().split('\n');
+  ok(code > 0 && /3 times while it loaded/.test(lines.at(-1)), never.text());
+});
+
+test('a file that the engine refuses: the server ends with its sentence', async () => {
+  const s = await serve({ engine: { starts: [{ failed: { message: 'm.gguf: unknown architecture' } }], count: scratchFile('c') }, ready: false });
+  ok((await s.ended).code > 0 && /unknown architecture/.test(s.text().trim().split('\n').at(-1)), s.text());
+});
+
+test('out of memory at each moment: less for that device, a new plan, and it is remembered', async () => {
+  const oom = (moment, missing_bytes, device = 'CUDA1') => ({ failed: { moment, out_of_memory: true, device, missing_bytes, message: `${device} is out of memory at ${moment}` } });
+  const s = await serve({ engine: { count: scratchFile('c'), starts: [oom('load', 100 << 20), oom('context', 1 << 30), oom('decode', 0, 'CUDA0')] } });
+  const file = path.join(s.state, 'vram-llm', 'learned.json');
+  const MiB = 1 << 20;
+  equal(JSON.parse(fs.readFileSync(file)), { devices: { CUDA0: { less_bytes: 1024 * MiB }, CUDA1: { less_bytes: (100 + 64) * MiB + 1024 * MiB + 128 * MiB } } });
+  equal(s.seen().filter((e) => e.kind === 'LOAD').length, 4, 'loads');
+  equal((await s.get('/api/status')).json.engine.plans_again, 3, 'plans');
+  ok(/CUDA1 is out of memory at load; planning with 164\.00 MiB less/.test(s.text()), s.text());
+  const c = stream(s, 'tokens=50 delay=5 failed_after=5');
+  await c.until(() => c.text().includes('engine_died'));
+  ok(/CUDA0 is out of memory while decoding/.test(c.text()), 'the client hears why');
+  await sleep(20);
+  await s.until('ok');
+  equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+  const hopeless = await serve({ engine: { starts: Array(20).fill(oom('load', 1000)), count: scratchFile('c') }, ready: false });
+  ok((await hopeless.ended).code === 4, `status ${hopeless.exit.code}`);
+  ok(/6 plans with less memory did not help/.test(hopeless.text()), hopeless.text());
+});
+
+test('what was learned is read at the start; a broken file is named', async () => {
+  const state = scratchFile('state');
+  fs.mkdirSync(path.join(state, 'vram-llm'), { recursive: true });
+  fs.writeFileSync(path.join(state, 'vram-llm', 'learned.json'), 'nonsense');
+  const s = await serve({ env: { XDG_STATE_HOME: state } });
+  ok(/learned\.json is not what this program writes there; delete it/.test(s.text()), s.text());
+});
+
+test('a client that leaves is cancelled within 100 ms, at every phase, while the server is polled', async () => {
+  const s = await serve({ args: ['--max-queue', '500'] });
+  let polling = true;
+  const poll = (async () => { while (polling) { await s.get('/health'); await s.get('/api/status'); } })();
+  const phases = {
+    'in the queue': ['hang', true, (c) => sleep(20)],
+    'in the queue, whole answer': ['hang', false, (c) => sleep(20)],
+    'in the prompt': ['stall', true, (c) => c.until(() => c.text().includes('200 OK'))],
+    'in the prompt, whole answer': ['stall', false, (c) => sleep(20)],
+    'in the text': ['tokens=100000 delay=10', true, (c) => c.until(() => c.text().includes('token2'))],
+    'in the text, fast': ['tokens=10000000', true, (c) => c.until(() => c.text().includes('token2'))],
+    'in a whole text': ['tokens=100000 delay=10', false, (c) => sleep(50)],
+  };
+  const worst = {};
+  for (const [name, [content, streamed, reach]] of Object.entries(phases))
+    for (const how of ['FIN', 'RST'])
+      for (let i = 0; i < 5; i++) {
+        const c = connect(s.port);
+        c.send(post('/v1/chat/completions', chat(content, { stream: streamed })));
+        const before = s.seen().filter((e) => e.kind === 'REQUEST').length;
+        await reach(c);
+        while (s.seen().filter((e) => e.kind === 'REQUEST').length < 1) await sleep(2);
+        const cancels = s.seen().filter((e) => e.kind === 'CANCEL').length;
+        const from = now_us();
+        if (how === 'FIN') c.socket.destroy(); else c.socket.resetAndDestroy();
+        let last;
+        for (const end = Date.now() + 2000; ;) {
+          last = s.seen().filter((e) => e.kind === 'CANCEL');
+          if (last.length > cancels) break;
+          if (Date.now() > end) throw new Error(`${name}, ${how}: never cancelled`);
+          await sleep(2);
+        }
+        const ms = (last.at(-1).us - from) / 1000;
+        worst[how] = Math.max(worst[how] ?? 0, ms);
+        ok(ms <= 100, `${name}, ${how}: cancelled after ${ms} ms`);
+      }
+  polling = false;
+  await poll;
+  figure(`cancelled after a FIN in at most ${worst.FIN.toFixed(1)} ms, after a RST in ${worst.RST.toFixed(1)} ms, polled, 5 times at 7 phases`);
+  equal(await s.metric('requests_in_flight'), 0);
+  const cpu = s.cpu_s();
+  await sleep(1000);
+  ok(s.cpu_s() - cpu < 0.05, `idle, it used ${s.cpu_s() - cpu} s of CPU in a second`);
+});
+
+test('a client that leaves while it sends costs nothing', async () => {
+  const s = await serve();
+  for (const part of ['', 'POST ', 'POST /v1/chat/completions HTTP/1.1\r\nHost: loc', 'POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"mes'])
+    for (const how of ['end', 'destroy', 'resetAndDestroy']) {
+      const c = connect(s.port);
+      await new Promise((done) => c.socket.on('connect', done));
+      if (part) c.send(part);
+      await sleep(10);
+      c.socket[how]();
+    }
+  await sleep(200);
+  equal(await s.metric('connections'), 1);
+  equal(s.seen().filter((e) => e.kind === 'REQUEST').length, 0);
+  const half = await raw(s.port, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n', { end: true });
+  equal(half.statuses, [200], 'one that said all it had to say still hears the answer');
+});
+
+test('a reader that does not read is bounded and dropped, others do not notice', async () => {
+  const s = await serve({ args: ['--stall-seconds', '2'] });
+  const before = s.rss();
+  const idle = Array.from({ length: 5 }, () => {
+    const c = connect(s.port, { paused: true });
+    c.socket.pause();
+    c.send(post('/v1/chat/completions', chat('tokens=100000000 size=1000', { stream: true })));
+    return c;
+  });
+  const good = stream(s, 'tokens=200 delay=10');
+  let most = 0;
+  const from = Date.now();
+  while (await s.metric('stalled_total') < 5 && Date.now() - from < 15000) { most = Math.max(most, s.rss()); await sleep(20); }
+  equal(await s.metric('stalled_total'), 5, 'dropped');
+  figure(`5 zero-window readers: dropped after ${Date.now() - from} ms, the front grew by ${((most - before) / 2 ** 20).toFixed(1)} MiB at most`);
+  ok(most - before < 64 << 20, `grew by ${most - before}`);
+  equal(s.seen().filter((e) => e.kind === 'CANCEL').length, 5, 'cancelled');
+  await good.until(() => good.text().includes('[DONE]'));
+  equal((good.text().match(/token\d+/g) ?? []).length, 200);
+  idle.forEach((c) => c.close());
+  const slow = connect(s.port, { paused: true });
+  slow.socket.pause();
+  slow.send(post('/v1/chat/completions', chat('tokens=1000000 size=500 delay=1', { stream: true })));
+  while (await s.metric('output_waiting_bytes') === 0) await sleep(20);
+  const stuck = Date.now();
+  while (await s.metric('stalled_total') < 6 && Date.now() - stuck < 8000) await sleep(20);
+  figure(`one that stops in mid-stream: dropped after ${Date.now() - stuck} ms (--stall-seconds 2)`);
+  ok(Date.now() - stuck > 1500 && Date.now() - stuck < 4000, 'in time');
+  slow.close();
+});
+
+test('SIGTERM: streams finish, new ones are refused, the exit is clean', async () => {
+  const s = await serve();
+  const c = stream(s, 'tokens=40 delay=25'), idle = connect(s.port), keep = connect(s.port);
+  keep.send(post('/v1/chat/completions', chat('tokens=40 delay=20')));
+  await c.until(() => c.text().includes('token3'));
+  s.kill('SIGTERM');
+  await sleep(50);
+  await idle.until(() => idle.closed, 300);
+  ok((await fetch(s.url + '/health').catch((e) => e)) instanceof Error, 'nobody listens');
+  await c.until(() => c.text().includes('[DONE]') && c.closed);
+  equal((c.text().match(/token\d+/g) ?? []).length, 40, 'all tokens');
+  await keep.until(() => keep.text().includes('"finish_reason":"stop"') && keep.closed);
+  ok(/Connection: close/.test(keep.text()), 'the connection ends');
+  equal(await s.ended, { code: 0, signal: null });
+  ok(/stopped$/.test(s.text().trim()), 'last line');
+});
+
+test('SIGTERM: after --stop-seconds what still runs ends with an error event', async () => {
+  const s = await serve({ args: ['--stop-seconds', '1'] });
+  const c = stream(s, 'tokens=100000 delay=20');
+  await c.until(() => c.text().includes('token3'));
+  const from = Date.now();
+  s.kill('SIGTERM');
+  await c.until(() => c.closed);
+  const e = /data: (\{"error":.*\})\n\n/.exec(c.text());
+  ok(e && JSON.parse(e[1]).error.code === 'stopped', c.text().slice(-300));
+  equal(await s.ended, { code: 0, signal: null });
+  ok(Date.now() - from > 900 && Date.now() - from < 3500, `${Date.now() - from} ms`);
+});
+
+test('a second signal ends it at once; the engine does not outlive it; a killed front takes it along', async () => {
+  for (const signals of [['SIGTERM', 'SIGTERM'], ['SIGINT', 'SIGINT'], ['SIGKILL']]) {
+    const s = await serve({ engine: { deaf: true } });
+    const c = stream(s, 'tokens=100000 delay=20');
+    await c.until(() => c.text().includes('token3'));
+    const pid = await enginePid(s);
+    for (const x of signals) { s.kill(x); await sleep(50); }
+    const from = Date.now();
+    equal((await s.ended).signal, signals.at(-1));
+    ok(Date.now() - from < 500, 'at once');
+    await sleep(100);
+    ok(!fs.existsSync(`/proc/${pid}`) || /State:\s+Z/.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')), 'the engine is gone');
+  }
+});
+
+test('Ctrl-C at a terminal reaches the whole group: the front alone acts on it', async () => {
+  const s = await serve({ detached: true });
+  const c = stream(s, 'tokens=30 delay=20');
+  await c.until(() => c.text().includes('token3'));
+  process.kill(-s.pid, 'SIGINT');
+  await c.until(() => c.text().includes('[DONE]') && c.closed);
+  equal((c.text().match(/token\d+/g) ?? []).length, 30, 'all tokens');
+  equal(await s.ended, { code: 0, signal: null });
+});
+
+test('SIGTERM while loading ends at once', async () => {
+  const s = await serve({ engine: { load_ms: 20000 }, ready: false });
+  await sleep(100);
+  const from = Date.now();
+  equal((await s.stop()).code, 0);
+  ok(Date.now() - from < 1000, `${Date.now() - from} ms`);
+});
+
+test('a log that cannot be written is counted, not waited for', async () => {
+  const s = await serve({ stderr: '/dev/full', args: ['--port', '48917'], ready: false });
+  s.port = 48917;
+  s.url = 'http://127.0.0.1:48917';
+  await s.until('ok');
+  for (let i = 0; i < 20; i++) equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+  ok(await s.metric('log_lines_dropped_total') >= 20, 'counted');
+  equal((await s.stop()).code, 0);
+});
+
+test('no descriptors left: those who are connected are served, others wait, nothing spins', async () => {
+  const s = await serve({ limit_fds: 40 });
+  const first = connect(s.port);
+  first.send('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  await first.until(() => first.text().includes('200 OK'));
+  const all = Array.from({ length: 100 }, () => connect(s.port));
+  await sleep(300);
+  const cpu = s.cpu_s();
+  await sleep(1000);
+  ok(s.cpu_s() - cpu < 0.1, `used ${s.cpu_s() - cpu} s of CPU in a second`);
+  first.send(post('/v1/chat/completions', chat('tokens=3')));
+  await first.until(() => first.text().includes('token2'));
+  ok(/cannot accept a connection: Too many open files/.test(s.text()), s.text());
+  all.forEach((c) => c.close());
+  await sleep(300);
+  equal((await s.get('/health')).status, 200, 'room again');
+});
+
+test('too many connections hear so', async () => {
+  const s = await serve({ args: ['--max-connections', '20'] });
+  const all = Array.from({ length: 20 }, () => connect(s.port));
+  await sleep(100);
+  const r = await raw(s.port, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
+  equal(r.statuses, [503]);
+  ok(/too_many_connections/.test(r.text) && /Retry-After/.test(r.text), r.text);
+  const flood = Array.from({ length: 200 }, () => connect(s.port));
+  await sleep(200);
+  ok(flood.filter((c) => c.closed).length > 100, 'closed');
+  [...all, ...flood].forEach((c) => c.close());
+  await sleep(300);
+  equal((await s.get('/health')).status, 200);
+});
+
+test('an engine that says nothing while it has work is replaced', async () => {
+  const s = await serve({ args: ['--silent-seconds', '2'] });
+  const c = stream(s, 'tokens=100000 delay=20');
+  await c.until(() => c.text().includes('token3'));
+  const pid = await enginePid(s);
+  process.kill(pid, 'SIGSTOP');
+  await c.until(() => c.text().includes('engine_died'), 8000);
+  await s.until('ok', 8000);
+  equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+});
+
+runAll('e2e faults');
