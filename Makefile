@@ -57,6 +57,8 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check check-oracle
+	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
+	@$(MAKE) --no-print-directory check-e2e check-clients
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
 
@@ -123,7 +125,20 @@ $(B)/tests/tiny-model: tests/tools/tiny-model.c
 	$(call say,TOOL)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
 
-check-e2e: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model
+$(B)/tests/engine-main: tests/tools/engine-main.c $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,TOOL)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
+
+$(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
+	@mkdir -p $(@D)
+	$(call say,TEST)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers -o $@ $(filter %.c,$^) $(LIBRARY) -lcmocka $(LIBS) \
+	  $(ENGINE_LIBS) -lstdc++
+
+check-e2e: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
+	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
+	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
 
 check-clients: $(B)/vram-llm $(B)/tests/fake-engine
@@ -181,7 +196,10 @@ oracle: $(B)/oracle/oracle $(ORACLE_STUBS) ## compare CASES (800) placements wit
 
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 
-$(B)/fuzz/%: tests/fuzz/%.c $(PURE)
+# Parsers of requests and grammars are fuzzed without the rest of their rooms.
+FUZZED_ALONG := $(wildcard src/server/http.c src/server/auth.c src/server/body.c src/server/body_chat.c) \
+                src/engine/limits.c src/engine/schema.c
+$(B)/fuzz/%: tests/fuzz/%.c $(PURE) $(FUZZED_ALONG)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)
 	$(Q)clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)

@@ -48,8 +48,10 @@ static bool compare(const struct vr_model *m, const char *name, const char *rig,
     fastest_first(&machine);
     if (!vr_budgets_select(&machine, &(struct vr_select){ .reserve_mib = "1024" }, &budgets, &err))
         return fprintf(stderr, "%s\n", err.msg), false;
-    if (getenv("BANDWIDTH")) vr_speeds_bandwidth(&machine, &speeds);
-    else vr_speeds_guess(&machine, &speeds);
+    if (getenv("BANDWIDTH"))
+        vr_speeds_bandwidth(&machine, &speeds);
+    else
+        vr_speeds_guess(&machine, &speeds);
     struct vr_fit_ask ask = { .model = m,
                               .machine = &machine,
                               .budgets = &budgets,

@@ -7,7 +7,7 @@
 #include "cli/commands.h"
 #include "cli/show.h"
 #include "engine/cpu.h"
-#include "engine/which.h"
+#include "engine/engine.h"
 #include "hw/profile.h"
 
 static void show_gpus(struct vr_buf *out, const struct vr_machine *m)

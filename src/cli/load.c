@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/placement.h"
-#include "engine/which.h"
+#include "engine/engine.h"
 
 #define MAX_TEMPLATE (256 << 10)
 

@@ -6,7 +6,7 @@
 #define VR_ENGINE_BATCH_H
 
 #include "base/buf.h"
-#include "engine/engine.h"
+#include "engine/load.h"
 #include "engine/live.h"
 
 struct vr_batcher;

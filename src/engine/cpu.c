@@ -13,7 +13,7 @@
 #include <ggml-cpu.h>
 
 #include "base/child.h"
-#include "engine/which.h"
+#include "engine/engine.h"
 
 #define MAX_VARIANTS 64
 #define PROOF_MS     20000

@@ -1,68 +1,16 @@
-/* A model that is up: what loading made, and what the rest of the process needs to know about it. */
+/* Which engine this program is linked with. Nothing of it is started by asking. */
 #ifndef VR_ENGINE_ENGINE_H
 #define VR_ENGINE_ENGINE_H
 
-#include <jansson.h>
-#include <llama.h>
+#include <stdbool.h>
+#include <stddef.h>
 
-#include "base/buf.h"
 #include "base/err.h"
-#include "engine/bridge.h"
-#include "engine/sample.h"
 
-struct vr_engine {
-    struct llama_model *model;
-    struct llama_context *ctx;
-    llama_memory_t memory; /* NULL for models that keep none */
-    const struct llama_vocab *vocab;
-    struct vr_chats *chats; /* NULL: not a model to chat with */
-    struct vr_chat_caps caps;
-    struct ggml_threadpool *pool;
-
-    uint32_t n_vocab, n_embd;
-    uint32_t n_ctx_seq; /* tokens that one sequence can hold */
-    uint32_t n_seq, n_batch, n_ubatch;
-    uint32_t n_outputs; /* rows of logits that one batch may ask for */
-    uint32_t n_swa;     /* the window that limits what a shortened sequence still knows; 0: none */
-    bool unified;       /* sequences share the cells */
-    bool can_cut;       /* the end of a sequence can be removed; recurrent states cannot */
-    bool text;          /* makes text; else embeddings only */
-    bool embeddings;    /* may be asked for them */
-    bool causal;
-    enum llama_pooling_type pooling;
-    struct vr_sampling defaults;
-
-    char cpu[64]; /* the variant's file; "" when built in */
-    uint32_t n_threads, n_threads_batch;
-    double load_ms, context_ms;
-};
-
-/* Why there is no model. */
-enum vr_moment { VR_AT_LOAD, VR_AT_CONTEXT, VR_AT_DECODE };
-struct vr_failure {
-    enum vr_moment moment;
-    bool out_of_memory;
-    char device[32]; /* "" unknown */
-    uint64_t asked_bytes, free_bytes, missing_bytes;
-    char message[1024];
-};
-
-struct vr_load_hooks {
-    void (*progress)(void *ctx, const char *moment, int percent);
-    bool (*give_up)(void *ctx); /* asked now and then: nobody waits any more */
-    ggml_abort_callback abort;  /* asked while the CPU computes */
-    void *ctx;
-};
-
-/* Loads what the LOAD message says. On failure `why` is filled and nothing is left. */
-bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struct vr_engine *out,
-                    struct vr_failure *why) VR_MUST_CHECK;
-void vr_engine_done(struct vr_engine *e);
-
-/* The READY message; the FAILED message, with the engine's last words. */
-void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out);
-void vr_failure_json(const struct vr_failure *f, struct vr_buf *out);
-/* Fills in what is known about a shortage of memory. */
-void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what);
+const char *vr_engine_version(void); /* llama.cpp's own: "0.5.0" */
+/* The folder of its libraries. */
+bool vr_engine_dir(char *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
+/* Is there a backend of that name ("cuda", "vulkan", "cpu") among them? */
+bool vr_engine_has(const char *backend);
 
 #endif

@@ -1,8 +1,7 @@
 /* Loading by plan: the placement is not decided here but obeyed, to the layer. Three moments can run out of memory, and
  * each is told apart: the weights, the context (cache and compute buffers), and the first computation, for which a
  * warm-up batch as large as any that will come is run before anybody is told that the model is up. */
-#include "engine/engine.h"
-#include "engine/which.h"
+#include "engine/load.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -13,6 +12,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/cpu.h"
+#include "engine/engine.h"
 #include "engine/lastlog.h"
 #include "engine/vgpu.h"
 #include "hw/host.h"

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "base/arena.h"
-#include "engine/engine.h"
+#include "engine/load.h"
 #include "engine/limits.h"
 
 enum vr_request_kind { VR_CHAT, VR_COMPLETION, VR_EMBEDDING };

@@ -2,11 +2,10 @@
  * heap, whose smallest element lets most blocks pass with one comparison. */
 #include "engine/sample.h"
 
-#include <float.h>
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK = 16, FIRST_TRY = 256 };
+enum { BLOCK = 16, FIRST_TRY = 256, BUCKETS = 256 };
 
 struct vr_sampler {
     size_t n; /* of the vocabulary */
@@ -173,13 +172,42 @@ static size_t k_best(const float *v, size_t n, size_t k, struct vr_candidate *he
     return have;
 }
 
-/* All with a logit of at least `least`, best first. */
+/* All with a logit of at least `least`, in any order. */
 static size_t at_least(const float *v, size_t n, float least, struct vr_candidate *out)
 {
     size_t have = 0;
     for (size_t i = 0; i < n; i++)
         if (v[i] >= least && v[i] > -INFINITY) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
-    sort(out, have);
+    return have;
+}
+
+/* Sixteenths below the best one; what is further than that is all in the last. */
+static size_t bucket(float max, float v)
+{
+    float d = (max - v) * 16;
+    return d < BUCKETS - 1 ? (size_t)d : BUCKETS - 1; /* also when it is not a number */
+}
+
+/* The fewest tokens that have `part` of the probability, in any order. Only where the line goes through are they
+ * sorted. */
+static size_t nucleus(const float *v, size_t n, float max, float part, struct vr_candidate *out)
+{
+    double mass[BUCKETS] = { 0 }, sum = 0, seen = 0;
+    for (size_t i = 0; i < n; i++) {
+        double p = (double)exp_neg(v[i] - max);
+        mass[bucket(max, v[i])] += p;
+        sum += p;
+    }
+    size_t edge = 0, have = 0, sure;
+    while (edge < BUCKETS - 1 && seen + mass[edge] < sum * (double)part) seen += mass[edge++];
+    for (size_t i = 0; i < n; i++)
+        if (v[i] > -INFINITY && bucket(max, v[i]) < edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+    sure = have;
+    for (size_t i = 0; i < n; i++)
+        if (v[i] > -INFINITY && bucket(max, v[i]) == edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+    sort(out + sure, have - sure);
+    for (size_t i = sure; i < have; i++)
+        if ((seen += (double)exp_neg(out[i].logit - max)) >= sum * (double)part) return i + 1;
     return have;
 }
 
@@ -213,14 +241,14 @@ static size_t cut(const struct vr_sampling *how, const struct vr_candidate *c, s
     return n;
 }
 
-static int32_t draw(const struct vr_sampling *how, const struct vr_candidate *c, size_t n, uint64_t *rng)
+static int32_t draw(const struct vr_candidate *c, size_t n, float max, float temperature, uint64_t *rng)
 {
     double sum = 0;
-    float scale = 1.0f / how->temperature;
-    for (size_t i = 0; i < n; i++) sum += (double)exp_neg((c[i].logit - c[0].logit) * scale);
+    float scale = 1.0f / temperature;
+    for (size_t i = 0; i < n; i++) sum += (double)exp_neg((c[i].logit - max) * scale);
     double left = vr_random(rng) * sum;
     for (size_t i = 0; i < n; i++)
-        if ((left -= (double)exp_neg((c[i].logit - c[0].logit) * scale)) < 0) return c[i].id;
+        if ((left -= (double)exp_neg((c[i].logit - max) * scale)) < 0) return c[i].id;
     return c[0].id;
 }
 
@@ -228,24 +256,25 @@ static int32_t draw(const struct vr_sampling *how, const struct vr_candidate *c,
 static int32_t choose(struct vr_sampler *s, const struct vr_sampling *how, uint64_t *rng, const float *v)
 {
     int32_t top = best(v, s->n);
-    if (!(v[top] > -INFINITY)) return -1;
+    float max = v[top], least = how->min_p > 0 ? max + logf(how->min_p) : -INFINITY;
+    if (!(max > -INFINITY)) return -1;
     if (how->temperature <= 0 || how->top_k == 1) return top;
-    size_t n;
-    double sum;
+    size_t n = 0;
     if (how->top_k > 0 && (size_t)how->top_k < s->n) {
+        double sum = 0;
         n = k_best(v, s->n, (size_t)how->top_k, s->c);
-        sum = 0;
-        for (size_t i = 0; i < n; i++) sum += (double)exp_neg(s->c[i].logit - s->c[0].logit);
-    } else if (how->top_p < 1 || how->min_p > 0) {
-        /* what is this far below the best one is rarely wanted, and when it is, all are */
-        float far = how->min_p > 0 ? v[top] + logf(how->min_p) : v[top] - 10;
-        sum = how->top_p < 1 ? sum_exp(v, s->n, v[top]) : 0;
-        n = at_least(v, s->n, far, s->c);
-        if (how->min_p <= 0 && cut(how, s->c, n, sum) == n) n = at_least(v, s->n, -FLT_MAX, s->c);
+        for (size_t i = 0; i < n; i++) sum += (double)exp_neg(s->c[i].logit - max);
+        n = cut(how, s->c, n, sum);
+    } else if (how->top_p < 1) {
+        size_t all = nucleus(v, s->n, max, how->top_p, s->c);
+        for (size_t i = 0; i < all; i++)
+            if (s->c[i].logit >= least) s->c[n++] = s->c[i];
+    } else if (how->min_p > 0) {
+        n = at_least(v, s->n, least, s->c);
     } else {
         return draw_any(v, s->n, how->temperature, rng);
     }
-    return draw(how, s->c, cut(how, s->c, n, sum), rng);
+    return n ? draw(s->c, n, max, how->temperature, rng) : top;
 }
 
 static bool penalises(const struct vr_sampling *how)
@@ -321,7 +350,7 @@ static int32_t choose_gated(struct vr_sampler *s, const struct vr_sampling *how,
     if (greedy) return s->c[0].id;
     double sum = 0;
     for (size_t i = 0; i < want; i++) sum += (double)exp_neg(s->c[i].logit - s->c[0].logit);
-    return draw(how, s->c, cut(how, s->c, want, sum), rng);
+    return draw(s->c, cut(how, s->c, want, sum), s->c[0].logit, how->temperature, rng);
 }
 
 int32_t vr_sample(struct vr_sampler *s, const struct vr_sampling *how, uint64_t *rng, const float *logits,

@@ -5,7 +5,7 @@
 #ifndef VR_ENGINE_SLOTS_H
 #define VR_ENGINE_SLOTS_H
 
-#include "engine/engine.h"
+#include "engine/load.h"
 
 struct vr_choice;
 

@@ -95,6 +95,10 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
   return s;
 }
 
+export const freePort = () => new Promise((done) => {
+  const l = net.createServer().listen(0, '127.0.0.1', () => { const { port } = l.address(); l.close(() => done(port)); });
+});
+
 // --- raw sockets ---
 
 // A socket with everything that came so far; until(fn) waits for it to hold what fn looks for.

@@ -5,7 +5,7 @@
 
 #include "base/child.h"
 #include "engine/cpu.h"
-#include "engine/which.h"
+#include "engine/engine.h"
 
 static char engine[768], best[1024]; /* where the variants are; the one that was chosen */
 

@@ -235,7 +235,7 @@ static void test_echo_tokens_and_prompts(void **state)
     assert_int_equal(a.begin.prompt_tokens, 6 + 6);
     answer_done(&a);
     /* the same as tokens: bytes are their own numbers, more or less */
-    client_ask(&c, &a, 1, "{'kind':'completion','prompt':[65,66,67],'max_tokens':1}");
+    client_ask(&c, &a, 1, "{'kind':'completion','prompt':[65,66,67],'max_tokens':1,'ignore_eos':true}");
     client_wait(&c, &a);
     assert_int_equal(a.begin.prompt_tokens, 3);
     assert_int_equal(a.end[0].completion_tokens, 1);

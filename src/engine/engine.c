@@ -1,5 +1,5 @@
 /* The libraries are found through the dynamic linker: whatever libllama was loaded, the backends lie beside it. */
-#include "engine/which.h"
+#include "engine/engine.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
