@@ -8,6 +8,7 @@
 #include "hw/gpus.h"
 
 #define FULL 0.97 /* of its budget: nothing that matters fits on it any more */
+#define ROOM 0.90 /* less than this, and it was spared */
 
 struct teller {
     const struct vr_fit_ask *a;
@@ -41,11 +42,13 @@ static uint64_t used(const struct vr_judged *j)
     return j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
 }
 
-static bool is_full(const struct vr_judged *j)
+static bool filled(const struct vr_judged *j, double share)
 {
     uint64_t budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
-    return (double)used(j) >= FULL * (double)budget;
+    return (double)used(j) >= share * (double)budget;
 }
+
+static bool is_full(const struct vr_judged *j) { return filled(j, FULL); }
 
 /* The lightest layer with its cache: what a card must at least be able to take. */
 static uint64_t lightest_layer(const struct vr_fit_ask *a, const struct vr_footprint *f)
@@ -108,7 +111,7 @@ static void tell_slowest(struct teller *t)
         faster++;
         full += is_full(j);
     }
-    if (faster && full == faster && !is_full(slow))
+    if (faster && full == faster && !filled(slow, ROOM))
         tell(t,
              "layers %" PRIu32 "-%" PRIu32
              " on %s (%s): it is the slowest card, so it gets only what the others cannot hold",
