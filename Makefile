@@ -46,10 +46,12 @@ run: ## install what is missing, build, show this machine and the plan for a sam
 	@tools/setup build
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@if [ -n "$(MODEL)" ]; then exec $(B)/vram-llm serve "$(MODEL)"; fi
-	@tools/stretch "$(B)/sample" nemotron-super-49b
-	@echo; $(B)/vram-llm doctor
-	@echo; $(B)/vram-llm analyze --n-ctx 2048 --machine tests/fixtures/rigs/laptop-4080m-2x3090ti.json --model \
+	@if [ -n "$(MODEL)" ]; then \
+	  exec $(B)/vram-llm serve "$(MODEL)"; \
+	fi; \
+	tools/stretch "$(B)/sample" nemotron-super-49b; \
+	echo; $(B)/vram-llm doctor; \
+	echo; $(B)/vram-llm analyze --n-ctx 2048 --machine tests/fixtures/rigs/laptop-4080m-2x3090ti.json --model \
 	  "$(B)/sample/nvidia_Llama-3_3-Nemotron-Super-49B-v1_5-Q8_0-00001-of-00002.gguf"
 
 test: ## install what is missing, build, run every test, then again under ASan + UBSan, then fuzz
