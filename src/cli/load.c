@@ -60,6 +60,14 @@ static void set_visible(const struct vr_input *in, struct vr_buf *env)
     vr_buf_addc(env, '\0', 1);
 }
 
+/* For trying what happens when memory runs out: virtual cards have so many MiB less than they report. */
+static double hidden_mib(void)
+{
+    const char *text = getenv("VRAM_LLM_VIRTUAL_LESS_MIB");
+    double mib;
+    return text && vr_parse_double(text, &mib) && mib > 0 ? mib : 0;
+}
+
 static json_t *json_placement(const struct vr_input *in, const struct vr_outcome *o, bool virtual)
 {
     const struct vr_trial *t = &o->trial;
@@ -82,7 +90,7 @@ static json_t *json_placement(const struct vr_input *in, const struct vr_outcome
         const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
         json_array_append_new(vgpus, json_pack("{s:s, s:s, s:f, s:f, s:i}", "name", d->id, "about", d->name, "mib",
                                                (double)d->total_bytes / (double)VR_MIB, "cap_mib",
-                                               (double)d->free_bytes / (double)VR_MIB, "cc", o->specs[i].cc));
+                                               (double)d->free_bytes / (double)VR_MIB - hidden_mib(), "cc", o->specs[i].cc));
     }
     json_t *tree =
         json_pack("{s:o, s:o, s:o, s:i, s:b, s:I}", "devices", devices, "tensor_split", split, "overrides", overrides,
