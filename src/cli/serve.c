@@ -183,7 +183,8 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     name_of(o->model, name, sizeof name);
     struct vr_learned learned = { 0 };
     struct vr_err no = { 0 };
-    bool keeps = vr_learned_path(path, sizeof path);
+    bool real = !o->gpus && !o->machine; /* what virtual cards teach is no fact about this machine */
+    bool keeps = real && vr_learned_path(path, sizeof path);
     if (keeps && !vr_learned_read(path, &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
     if (!vr_load_plan(o, model, &learned, &load, err)) return false;

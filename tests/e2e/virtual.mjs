@@ -31,7 +31,7 @@ async function ask(model, args, env = {}) {
   const port = 20000 + Math.floor(Math.random() * 20000);
   const log = path.join(dir, 'log-' + port);
   const fd = fs.openSync(log, 'w');
-  const child = spawn(binary, ['serve', model, '--port', String(port), '--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', ...args], {
+  const child = spawn(binary, ['serve', model, '--port', String(port), '--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--threads', '1', ...args], {
     stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: path.join(dir, 'state-' + port), ...env },
   });
   fs.closeSync(fd);
@@ -44,7 +44,7 @@ async function ask(model, args, env = {}) {
       if (i > 600 || child.exitCode !== null) throw new Error('not up: ' + fs.readFileSync(log, 'utf8'));
       await sleep(50);
     }
-    const body = { prompt: 'once upon a time there was a card', max_tokens: 48, temperature: 0, ignore_eos: true };
+    const body = { prompt: 'once upon a time there was a card', max_tokens: 24, temperature: 0, ignore_eos: true };
     const r = await fetch(url + '/v1/completions', { method: 'POST', body: JSON.stringify(body) }).then((x) => x.json());
     const plan = await fetch(url + '/api/plan').then((x) => x.json());
     const status = await fetch(url + '/api/status').then((x) => x.json());
