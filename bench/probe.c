@@ -117,7 +117,7 @@ int main(int argc, char **argv)
             double ms[ROUNDS];
             for (int k = 0; k < ROUNDS; k++) {
                 struct vr_proof proof = { 0 };
-                t.want_work = true;
+                t.want_work = false; /* bytes alone, as the peer's dry run */
                 if (!vr_probe(&ours, &t, &proof, &err)) return fprintf(stderr, "%s\n", err.msg), 1;
                 ms[k] = proof.ms;
                 vr_proof_done(&proof);

@@ -88,9 +88,10 @@ static json_t *json_placement(const struct vr_input *in, const struct vr_outcome
     }
     for (size_t i = 0; virtual && i < in->budgets.n; i++) {
         const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
-        json_array_append_new(vgpus, json_pack("{s:s, s:s, s:f, s:f, s:i}", "name", d->id, "about", d->name, "mib",
-                                               (double)d->total_bytes / (double)VR_MIB, "cap_mib",
-                                               (double)d->free_bytes / (double)VR_MIB - hidden_mib(), "cc", o->specs[i].cc));
+        json_array_append_new(vgpus,
+                              json_pack("{s:s, s:s, s:f, s:f, s:i}", "name", d->id, "about", d->name, "mib",
+                                        (double)d->total_bytes / (double)VR_MIB, "cap_mib",
+                                        (double)d->free_bytes / (double)VR_MIB - hidden_mib(), "cc", o->specs[i].cc));
     }
     json_t *tree =
         json_pack("{s:o, s:o, s:o, s:i, s:b, s:I}", "devices", devices, "tensor_split", split, "overrides", overrides,
