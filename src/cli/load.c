@@ -46,8 +46,12 @@ static void apply_learned(struct vr_input *in, const struct vr_learned *learned,
     for (size_t i = 0; i < in->budgets.n; i++) {
         char name[32];
         engine_name(in, i, virtual, name, sizeof name);
-        uint64_t less = vr_learned_less(learned, name), *budget = &in->budgets.items[i].budget_bytes;
-        *budget = *budget > less ? *budget - less : 0;
+        uint64_t less = vr_learned_less(learned, name), most = vr_learned_most(learned, name),
+                 *budget = &in->budgets.items[i].budget_bytes;
+        if (most) /* learned in this run, from the plan that failed */
+            *budget = *budget < most ? *budget : most;
+        else
+            *budget = *budget > less ? *budget - less : 0;
     }
 }
 
@@ -73,10 +77,14 @@ static json_t *json_placement(const struct vr_input *in, const struct vr_outcome
     const struct vr_trial *t = &o->trial;
     json_t *devices = json_array(), *split = json_array(), *overrides = json_array(), *vgpus = json_array();
     char name[32];
-    for (size_t i = 0; i < t->n_order; i++) {
-        engine_name(in, t->order[i], virtual, name, sizeof name);
+    size_t n = t->n_order ? t->n_order : t->n_devices; /* a placement as given names no order: all, in their own */
+    for (size_t i = 0; i < n; i++) {
+        size_t d = t->n_order ? t->order[i] : i;
+        engine_name(in, d, virtual, name, sizeof name);
         json_array_append_new(devices, json_string(name));
-        json_array_append_new(split, json_integer((json_int_t)t->split[i]));
+        /* without shares the dry run split by free memory; the engine would by what its contexts have left of it */
+        double share = t->has_split ? (double)t->split[i] : (double)t->devices[d].free_bytes / (double)VR_MIB;
+        json_array_append_new(split, json_real(share));
     }
     for (size_t i = 0; i < t->n_overrides; i++) {
         const struct vr_override *v = &t->overrides[i];
@@ -93,9 +101,12 @@ static json_t *json_placement(const struct vr_input *in, const struct vr_outcome
                                         (double)d->total_bytes / (double)VR_MIB, "cap_mib",
                                         (double)d->free_bytes / (double)VR_MIB - hidden_mib(), "cc", o->specs[i].cc));
     }
-    json_t *tree =
-        json_pack("{s:o, s:o, s:o, s:i, s:b, s:I}", "devices", devices, "tensor_split", split, "overrides", overrides,
-                  "n_gpu_layers", t->n_gpu_layers, "pipeline", t->pipeline, "n_ctx", (json_int_t)t->context.n_ctx);
+    static const char *const modes[] = {
+        [VR_SPLIT_LAYER] = "layer", [VR_SPLIT_NONE] = "none", [VR_SPLIT_TENSOR] = "tensor"
+    };
+    json_t *tree = json_pack("{s:o, s:o, s:o, s:i, s:b, s:I, s:s}", "devices", devices, "tensor_split", split,
+                             "overrides", overrides, "n_gpu_layers", t->n_gpu_layers, "pipeline", t->pipeline, "n_ctx",
+                             (json_int_t)t->context.n_ctx, "split_mode", modes[t->split_mode]);
     if (virtual && tree)
         json_object_set_new(tree, "vgpus", vgpus);
     else
@@ -135,6 +146,8 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
     struct vr_speeds speeds;
     vr_speeds_guess(&in.machine, &speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
+    /* rows of logits, as src/engine/load.c asks for them */
+    ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
     if (!virtual) set_visible(&in, &out->env);

@@ -126,6 +126,11 @@ void vr_lastlog_reason(char *out, size_t n)
         const char *line = ring.lines[i % N_LINES];
         if (!ring.bad[i % N_LINES] || strstr(line, "failed to load model") || strstr(line, "failed to create context"))
             continue;
+        /* a CUDA error takes four lines, of which the first says what it is */
+        size_t len = strlen(line);
+        bool where = strstr(line, "current device: ") || (len > 10 && strcmp(line + len - 10, "CUDA error") == 0) ||
+                     strncmp(line, "  ", 2) == 0;
+        if (where && i > 0) continue;
         const char *colon = strstr(line, ": ");
         snprintf(out, n, "%s", colon ? colon + 2 : line); /* without the function's name */
         break;

@@ -88,10 +88,13 @@ void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char 
     vr_lastlog_reason(reason, sizeof reason);
     if (!f->out_of_memory)
         snprintf(f->message, sizeof f->message, "%s%s%s", what, reason[0] ? ": " : "", reason);
-    else if (f->asked_bytes)
+    else if (f->missing_bytes)
         snprintf(f->message, sizeof f->message, "%s: out of memory on %s: %s asked for at once, %s more than there is",
                  what, f->device[0] ? f->device : "a device", vr_fmt_bytes(&asked, f->asked_bytes),
                  vr_fmt_bytes(&missing, f->missing_bytes));
+    else if (f->asked_bytes) /* what the failed attempt had is free again: the gap cannot be told */
+        snprintf(f->message, sizeof f->message, "%s: out of memory on %s: %s asked for at once", what,
+                 f->device[0] ? f->device : "a device", vr_fmt_bytes(&asked, f->asked_bytes));
     else
         snprintf(f->message, sizeof f->message, "%s: out of memory on %s", what, f->device[0] ? f->device : "a device");
 }

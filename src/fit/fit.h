@@ -19,7 +19,8 @@ struct vr_fit_ask {
     const struct vr_speeds *speeds;
     struct vr_context context;
     bool flash_auto;
-    double fill; /* of the context, when speeds are told */
+    uint32_t n_outputs; /* rows of logits per micro-batch; 0: n_batch, as llama-server */
+    double fill;        /* of the context, when speeds are told */
 };
 
 #define VR_MAX_REASONS 48

@@ -19,6 +19,7 @@ bool vr_stand_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct v
     out->trial.n_devices = a->budgets->n;
     out->trial.context = a->context;
     out->trial.flash_auto = a->flash_auto;
+    out->trial.n_outputs = a->n_outputs;
     return true;
 }
 

@@ -20,9 +20,23 @@ bool vr_learned_add(struct vr_learned *l, const char *device, uint64_t less_byte
             return true;
         }
     if (l->n == VR_MAX_LEARNED || strlen(device) >= sizeof l->rows[0].device) return false;
+    l->rows[l->n].most_bytes = 0;
     strcpy(l->rows[l->n].device, device);
     l->rows[l->n++].less_bytes = less_bytes;
     return true;
+}
+
+void vr_learned_limit(struct vr_learned *l, const char *device, uint64_t most_bytes)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->rows[i].device, device) == 0) l->rows[i].most_bytes = most_bytes;
+}
+
+uint64_t vr_learned_most(const struct vr_learned *l, const char *device)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->rows[i].device, device) == 0) return l->rows[i].most_bytes;
+    return 0;
 }
 
 uint64_t vr_learned_less(const struct vr_learned *l, const char *device)

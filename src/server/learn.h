@@ -17,12 +17,16 @@ struct vr_learned {
     struct {
         char device[96];
         uint64_t less_bytes;
+        uint64_t most_bytes; /* of this run only: no plan may use more there; 0: no limit */
     } rows[VR_MAX_LEARNED];
     size_t n;
 };
 
 /* Adds to a device's row; false when the table is full. */
 bool vr_learned_add(struct vr_learned *l, const char *device, uint64_t less_bytes) VR_MUST_CHECK;
+/* Sets the limit of a device that has a row. */
+void vr_learned_limit(struct vr_learned *l, const char *device, uint64_t most_bytes);
+uint64_t vr_learned_most(const struct vr_learned *l, const char *device);
 uint64_t vr_learned_less(const struct vr_learned *l, const char *device);
 
 /* $XDG_STATE_HOME/vram-llm/learned.json, or below ~/.local/state. False when neither is known. */

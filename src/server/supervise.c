@@ -189,7 +189,27 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 
 /* --- what goes wrong --- */
 
-/* Plans again with less for the device that ran out. */
+/* What the plan that failed wanted of a device, by the engine's name for it; 0 when it cannot be told. Settings and
+ * plan list devices in the same order. */
+static uint64_t planned_bytes(const struct vr_load *load, const char *device)
+{
+    static const char *const parts[] = { "model_bytes", "context_bytes", "compute_bytes" };
+    json_t *settings = json_loadb(vr_buf_str(&load->load_json), load->load_json.n, 0, NULL);
+    json_t *plan = json_loadb(vr_buf_str(&load->plan_json), load->plan_json.n, 0, NULL);
+    const json_t *names = json_object_get(settings, "devices"), *uses = json_object_get(plan, "devices");
+    uint64_t sum = 0;
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        for (size_t k = 0; name && strcmp(name, device) == 0 && k < VR_COUNT(parts); k++)
+            sum += (uint64_t)json_integer_value(json_object_get(json_array_get(uses, i), parts[k]));
+    }
+    json_decref(settings);
+    json_decref(plan);
+    return sum;
+}
+
+/* Plans again with less for the device that ran out: less than it had in the plan that failed, since its budget may be
+ * far above that, and since what others took meanwhile is seen by the new plan itself. */
 static bool heal(struct vr_front *f, json_t *why, struct vr_err *err)
 {
     struct vr_worker *e = &f->engine;
@@ -202,6 +222,8 @@ static bool heal(struct vr_front *f, json_t *why, struct vr_err *err)
     uint64_t less =
         missing ? missing + (missing / 8 > 64 * VR_MIB ? missing / 8 : 64 * VR_MIB) : (256 * VR_MIB) << (e->heals - 1);
     if (!vr_learned_add(c->learned, device, less)) return vr_fail(err, VR_EINTERNAL, "too many devices to learn about");
+    uint64_t planned = planned_bytes(load_of(f), device);
+    if (planned) vr_learned_limit(c->learned, device, planned > less ? planned - less : 1);
     struct vr_load next = { 0 };
     if (!c->replan(c->ctx, c->learned, &next, err)) {
         vr_load_done(&next);

@@ -88,6 +88,13 @@ await test('experts on the host', async () => {
   must(r.plan.host.model_bytes > 50e6 && r.plan.overrides.length > 0, 'experts on the host: ' + r.plan.host.model_bytes);
   must(r.text === plain.moe.text, `${r.text} !== ${plain.moe.text}`);
 });
+await test('a split as the user gave it', async () => {
+  const r = await ask(dense, ['--machine', machine(90, 80, 70), '--reserve-mib', '1', '--tensor-split', '0.2,0.5,0.3']);
+  must(r.plan.how === 'as given' && r.plan.tensor_split.join() === '5,13,7', JSON.stringify(r.plan.tensor_split));
+  const ready = r.status.engine.ready.devices;
+  must(ready.length === 3 && ready.every((d, i) => d.model_bytes === r.plan.devices[i].model_bytes), JSON.stringify(ready));
+  must(r.text === plain.dense.text, `${r.text} !== ${plain.dense.text}`);
+});
 await test('cards with less memory than they report', async () => {
   const r = await ask(dense, ['--machine', machine(70, 50, 60), '--reserve-mib', '1'], { VRAM_LLM_VIRTUAL_LESS_MIB: '12' });
   must(r.status.engine.starts > 1, 'it came up at once: nothing was tested');
