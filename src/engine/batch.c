@@ -393,7 +393,7 @@ static bool dies(struct vr_batcher *b, int rc, const struct vr_err *err, bool *d
 {
     if (rc >= 0) return false;
     (void)b;
-    vr_failure_explain(why, VR_AT_DECODE, err->msg[0] ? err->msg : "the engine failed while computing");
+    vr_failure_explain(why, VR_AT_DECODE, err->msg[0] ? err->msg : "the engine failed while computing", true);
     if (rc == -2) why->out_of_memory = true;
     return *dead = true;
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <exception>
 #include <random>
 #include <set>
@@ -135,6 +136,29 @@ struct vr_grammar {
     }
 };
 
+/* An ambiguous grammar has more and more readings of a text, until one step takes longer than all before together. What
+ * a step costs is known only afterwards, but it grows step by step, so it is stopped while that is harmless. Processor
+ * time: a busy machine is no fault of the grammar. */
+class step
+{
+    timespec start;
+
+  public:
+    step() { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start); }
+    bool took(double limit_ms, struct vr_err *err) const
+    {
+        timespec now;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        const double ms = (double)(now.tv_sec - start.tv_sec) * 1e3 + (double)(now.tv_nsec - start.tv_nsec) / 1e6;
+        if (ms > limit_ms)
+            vr_fail(err, VR_EUSAGE, "the grammar is too ambiguous: there are too many ways to read the answer");
+        return ms > limit_ms;
+    }
+};
+
+/* Milliseconds: a token that was chosen; one token or a few that are asked about; each further one. */
+static const double accept_ms = 20, ask_ms = 200, ask_more_ms = 0.02;
+
 struct vr_grammar *vr_bridge_grammar_new(const struct llama_vocab *vocab, const char *gbnf, struct vr_err *err)
 {
     return guard("the grammar", (vr_grammar *)nullptr, err, [&] {
@@ -161,14 +185,16 @@ bool vr_bridge_grammar_filter(struct vr_grammar *g, llama_token_data *c, size_t 
 {
     return guard("the grammar", false, err, [&] {
         llama_token_data_array all = { c, n, -1, false };
+        const step s;
         if (g->applies()) llama_sampler_apply(g->rules, &all);
-        return true;
+        return !s.took(ask_ms + ask_more_ms * (double)n, err);
     });
 }
 
 bool vr_bridge_grammar_accept(struct vr_grammar *g, llama_token token, struct vr_err *err)
 {
     return guard("the grammar", false, err, [&] {
+        const step s;
         const bool applied = g->applies();
         if (g->budget) {
             llama_sampler_accept(g->budget, token);
@@ -179,7 +205,7 @@ bool vr_bridge_grammar_accept(struct vr_grammar *g, llama_token token, struct vr
                 for (llama_token t : *end) llama_sampler_accept(g->rules, t); /* it may be what the grammar waits for */
         }
         if (applied) llama_sampler_accept(g->rules, token);
-        return true;
+        return !s.took(accept_ms, err);
     });
 }
 
@@ -242,7 +268,7 @@ struct vr_chat {
     common_chat_params params;
     common_chat_parser_params syntax;
     std::set<llama_token> kept;
-    bool plain = false, tools = false, one_call = false;
+    bool plain = false, tools = false, one_call = false, schema = false, thinks = false;
 };
 
 static void read_inputs(const vr_chat_ask *ask, common_chat_templates_inputs &in)
@@ -253,11 +279,11 @@ static void read_inputs(const vr_chat_ask *ask, common_chat_templates_inputs &in
     in.parallel_tool_calls = ask->parallel;
     in.reasoning_format = ask->keep_reasoning ? COMMON_REASONING_FORMAT_NONE : COMMON_REASONING_FORMAT_DEEPSEEK;
     if (ask->schema) in.json_schema = ask->schema;
-    if (ask->kwargs)
-        for (const auto &[key, value] : common_json::parse(ask->kwargs).items()) {
-            if (key == "enable_thinking") in.enable_thinking = value.get<bool>();
-            in.chat_template_kwargs[key] = value.dump();
-        }
+    const common_json kwargs = ask->kwargs ? common_json::parse(ask->kwargs) : common_json::object();
+    for (const auto &[key, value] : kwargs.items()) {
+        if (key == "enable_thinking") in.enable_thinking = value.get<bool>();
+        in.chat_template_kwargs[key] = value.dump();
+    }
     if (!ask->effort) return;
     if (strcmp(ask->effort, "none") == 0)
         in.enable_thinking = false;
@@ -279,28 +305,50 @@ static bool parses_as_text(const common_chat_parser_params &syntax)
     }
 }
 
+/* A template that refuses says so at the end of a report about itself. */
+static std::string reason_of(const std::string &report)
+{
+    for (const char *mark : { "Jinja Exception: ", "\nError: " }) {
+        const size_t at = report.rfind(mark);
+        if (at != std::string::npos) return report.substr(at + strlen(mark));
+    }
+    return report;
+}
+
+static vr_chat *new_chat(const vr_chats *chats, const llama_vocab *vocab, const vr_chat_ask *ask)
+{
+    auto c = std::make_unique<vr_chat>();
+    common_chat_templates_inputs in;
+    read_inputs(ask, in);
+    c->params = common_chat_templates_apply(chats->templates.get(), in);
+    c->schema = ask->schema;
+    const bool tags = c->params.supports_thinking && !ask->keep_reasoning;
+    c->thinks = tags && in.enable_thinking;
+    c->tools = !in.tools.empty() && in.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
+    c->one_call = c->tools && !ask->parallel;
+    c->syntax = common_chat_parser_params(c->params);
+    c->syntax.reasoning_format = in.reasoning_format;
+    c->syntax.parse_tool_calls = c->tools;
+    if (!c->params.parser.empty()) c->syntax.parser.load(c->params.parser);
+    for (const auto &text : c->params.preserved_tokens) {
+        const auto ids = common_tokenize(vocab, text, false, true);
+        if (ids.size() == 1) c->kept.insert(ids[0]);
+    }
+    c->plain = !c->tools && !tags && !c->schema && parses_as_text(c->syntax);
+    return c.release();
+}
+
 struct vr_chat *vr_bridge_chat_new(const struct vr_chats *chats, const struct llama_vocab *vocab,
                                    const struct vr_chat_ask *ask, struct vr_err *err)
 {
-    return guard("the chat template", (vr_chat *)nullptr, err, [&] {
-        auto c = std::make_unique<vr_chat>();
-        common_chat_templates_inputs in;
-        read_inputs(ask, in);
-        c->params = common_chat_templates_apply(chats->templates.get(), in);
-        c->tools = !in.tools.empty() && in.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
-        c->one_call = c->tools && !ask->parallel;
-        c->syntax = common_chat_parser_params(c->params);
-        c->syntax.reasoning_format = in.reasoning_format;
-        c->syntax.parse_tool_calls = c->tools;
-        if (!c->params.parser.empty()) c->syntax.parser.load(c->params.parser);
-        for (const auto &text : c->params.preserved_tokens) {
-            const auto ids = common_tokenize(vocab, text, false, true);
-            if (ids.size() == 1) c->kept.insert(ids[0]);
-        }
-        const bool thinks = c->params.supports_thinking && !ask->keep_reasoning;
-        c->plain = !c->tools && !thinks && !ask->schema && parses_as_text(c->syntax);
-        return c.release();
-    });
+    try {
+        return new_chat(chats, vocab, ask);
+    } catch (const std::exception &e) {
+        vr_fail(err, VR_EUSAGE, "the model's chat template does not take this: %s", reason_of(e.what()).c_str());
+    } catch (...) {
+        vr_fail(err, VR_EENGINE, "the chat template failed without a reason");
+    }
+    return nullptr;
 }
 
 void vr_bridge_chat_free(struct vr_chat *c) { delete c; }
@@ -318,6 +366,7 @@ const char *vr_bridge_chat_stop(const struct vr_chat *c, size_t i)
 
 bool vr_bridge_chat_keeps(const struct vr_chat *c, llama_token token) { return c->kept.count(token) > 0; }
 bool vr_bridge_chat_plain(const struct vr_chat *c) { return c->plain; }
+bool vr_bridge_chat_thinks(const struct vr_chat *c) { return c->thinks; }
 
 const char *vr_bridge_chat_gbnf(const struct vr_chat *c, size_t *n)
 {
@@ -525,8 +574,10 @@ void vr_bridge_answer_say(struct vr_answer *a, bool last, vr_say_fn *say, void *
         const auto msg = common_chat_parse(a->text, !last, a->chat->syntax);
         say_new(a, msg, last, say, ctx);
         if (!last && goes_on(a)) a->full = true;
-        /* a thought is over when the text has begun; nothing but text follows unless there are tools */
-        a->only_text = !a->chat->tools && !a->content.empty() && a->text.size() >= a->content.size() &&
+        /* a thought is over when the text has begun; nothing but text follows, unless tools or a fence around JSON may
+         */
+        a->only_text = !a->chat->tools && !a->chat->schema && !a->content.empty() &&
+                       a->text.size() >= a->content.size() &&
                        a->text.compare(a->text.size() - a->content.size(), std::string::npos, a->content) == 0;
     } catch (...) {
         /* not the template's form: while it grows, wait; in the end, it is text */

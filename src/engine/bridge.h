@@ -99,6 +99,8 @@ const char *vr_bridge_chat_stop(const struct vr_chat *c, size_t i);
 bool vr_bridge_chat_keeps(const struct vr_chat *c, llama_token token);
 /* The answer is text and nothing else: it needs no parser. */
 bool vr_bridge_chat_plain(const struct vr_chat *c);
+/* The answer may begin with a thought. */
+bool vr_bridge_chat_thinks(const struct vr_chat *c);
 /* The grammar's text, "" for none; and a grammar of it, at the beginning of an answer. */
 const char *vr_bridge_chat_gbnf(const struct vr_chat *c, size_t *n);
 struct vr_grammar *vr_bridge_chat_grammar(const struct vr_chat *c, const struct llama_vocab *vocab, struct vr_err *err);

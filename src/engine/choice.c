@@ -107,10 +107,12 @@ static llama_token choose(struct vr_batcher *b, struct vr_choice *c, const float
     const struct vr_gate gate = { gate_allows, gate_filter, &g };
     llama_token token = vr_sample(b->sampler, &r->sampling, &c->rng, logits, &said, c->grammar ? &gate : NULL);
     if (token < 0) {
-        vr_fail(err, VR_EENGINE, "%s",
-                g.err.msg[0] ? g.err.msg
-                : c->grammar ? "the grammar leaves the model nothing to say"
-                             : "the model's output is not a number");
+        if (g.err.msg[0])
+            *err = g.err;
+        else if (c->grammar)
+            vr_fail(err, VR_EUSAGE, "the grammar leaves the model nothing to say");
+        else
+            vr_fail(err, VR_EENGINE, "the model's output is not a number");
         return -1;
     }
     if (!c->grammar || llama_vocab_is_eog(b->e->vocab, token)) return token;
@@ -168,7 +170,7 @@ bool vr_choice_speak(struct vr_batcher *b, struct vr_choice *c, const float *log
     struct vr_request *r = c->job->request;
     struct vr_err err = { 0 };
     llama_token token = choose(b, c, logits, &err);
-    if (token < 0) return vr_job_fail(b, c->job, 500, err.msg), false;
+    if (token < 0) return vr_job_fail(b, c->job, err.code == VR_EUSAGE ? 400 : 500, err.msg), false;
     if (!c->first_ms) c->first_ms = vr_now_ms();
     c->state = VR_TEXT;
     c->next = token;

@@ -53,6 +53,7 @@ struct host {
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t work, prepare;
     struct queue raw, ready;
+    bool preparing; /* one that is in neither */
     bool stats, stopping;
     double stop_ms; /* when streams must be over */
 
@@ -255,21 +256,19 @@ static void *reader(void *ctx)
 static void prepare(struct host *h, struct vr_request *r)
 {
     struct vr_refusal why;
-    if (atomic_load(&r->cancelled) || vr_request_read(r, &h->engine, &why)) {
-        if (r->json) { /* cancelled before it was read: it ends with one END, which needs no choices */
-            r->kind = VR_EMBEDDING;
-        }
-        pthread_mutex_lock(&h->lock);
-        push(&h->ready, r);
-        pthread_cond_signal(&h->work);
-        pthread_mutex_unlock(&h->lock);
-        return;
+    bool ok = vr_request_read(r, &h->engine, &why); /* also when it is cancelled: its ENDs are counted by its choices */
+    if (!ok) {
+        VR_AUTO_BUF b = { 0 };
+        vr_wire_add_error(&b, r->id, why.status, why.type, why.param[0] ? why.param : NULL, why.code, why.message);
+        vr_live_remove(&h->live, r);
+        vr_request_free(r);
+        send_frames(h, &b);
     }
-    VR_AUTO_BUF b = { 0 };
-    vr_wire_add_error(&b, r->id, why.status, why.type, why.param[0] ? why.param : NULL, why.code, why.message);
-    vr_live_remove(&h->live, r);
-    vr_request_free(r);
-    send_frames(h, &b);
+    pthread_mutex_lock(&h->lock);
+    if (ok) push(&h->ready, r);
+    h->preparing = false;
+    pthread_cond_signal(&h->work);
+    pthread_mutex_unlock(&h->lock);
 }
 
 static void *preparer(void *ctx)
@@ -279,6 +278,7 @@ static void *preparer(void *ctx)
         pthread_mutex_lock(&h->lock);
         struct vr_request *r;
         while (!(r = pop(&h->raw))) pthread_cond_wait(&h->prepare, &h->lock);
+        h->preparing = true;
         pthread_mutex_unlock(&h->lock);
         prepare(h, r);
     }
@@ -320,7 +320,7 @@ static void on_abort(const char *message)
     struct vr_failure why;
     if (atomic_flag_test_and_set(&once)) return;
     vr_lastlog_add(message);
-    vr_failure_explain(&why, atomic_load(&the_host->up) ? VR_AT_DECODE : VR_AT_LOAD, "the engine broke off");
+    vr_failure_explain(&why, atomic_load(&the_host->up) ? VR_AT_DECODE : VR_AT_LOAD, "the engine broke off", false);
     say_failed(the_host, &why);
     _exit(1);
 }
@@ -375,18 +375,24 @@ static bool load(struct host *h)
 
 /* --- working --- */
 
+/* Everything is done that was asked for before STOP. The lock is held. */
+static bool is_over(const struct host *h, const struct vr_batcher *b)
+{
+    return h->stopping && !h->raw.head && !h->preparing && !h->ready.head && !vr_batcher_busy(b);
+}
+
 /* New requests to the batcher; waits when there is nothing else to do. False: it is time to end. */
 static bool take_work(struct host *h, struct vr_batcher *b, bool idle, bool *stats)
 {
     struct vr_request *r;
     pthread_mutex_lock(&h->lock);
-    while (idle && !h->ready.head && !h->stats && !h->stopping) pthread_cond_wait(&h->work, &h->lock);
+    while (idle && !h->ready.head && !h->stats && !is_over(h, b)) pthread_cond_wait(&h->work, &h->lock);
     while ((r = pop(&h->ready))) vr_batcher_add(b, r);
     *stats = h->stats;
     h->stats = false;
-    bool end = h->stopping && !h->raw.head && !vr_batcher_busy(b);
+    bool over = is_over(h, b);
     pthread_mutex_unlock(&h->lock);
-    return !end;
+    return !over;
 }
 
 static void say_status(struct vr_batcher *b, struct vr_buf *frames)
@@ -403,7 +409,7 @@ static int work(struct host *h)
     struct vr_failure why;
     struct vr_batcher *b = vr_batcher_new(&h->engine, &h->live, &frames, &err);
     if (!b) {
-        vr_failure_explain(&why, VR_AT_CONTEXT, err.msg);
+        vr_failure_explain(&why, VR_AT_CONTEXT, err.msg, true);
         return say_failed(h, &why), 1;
     }
     bool dead = false, idle = true, stats;

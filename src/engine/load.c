@@ -57,7 +57,7 @@ static double now_ms(void)
 static const char *const moments[] = { [VR_AT_LOAD] = "load", [VR_AT_CONTEXT] = "context", [VR_AT_DECODE] = "decode" };
 
 /* Names of buffers are those of devices, but for pinned memory, which is the host's. */
-static void name_device(struct vr_failure *f)
+static void name_device(struct vr_failure *f, bool ask)
 {
     struct vr_vgpu_refusal refusal;
     struct vr_shortage s = vr_lastlog_shortage();
@@ -71,17 +71,17 @@ static void name_device(struct vr_failure *f)
         snprintf(f->device, sizeof f->device, "%s", refusal.device);
         return;
     }
-    ggml_backend_dev_t dev = f->device[0] ? ggml_backend_dev_by_name(f->device) : NULL;
+    ggml_backend_dev_t dev = ask && f->device[0] ? ggml_backend_dev_by_name(f->device) : NULL;
     if (!dev) return;
     size_t free_bytes = 0, total_bytes = 0;
     ggml_backend_dev_memory(dev, &free_bytes, &total_bytes);
     f->free_bytes = free_bytes;
 }
 
-void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what)
+void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices)
 {
     *f = (struct vr_failure){ .moment = moment };
-    name_device(f);
+    name_device(f, ask_devices);
     if (f->asked_bytes > f->free_bytes && f->device[0]) f->missing_bytes = f->asked_bytes - f->free_bytes;
     char reason[400];
     struct vr_num asked, missing;
@@ -335,7 +335,7 @@ static bool load_model(struct loading *l, struct vr_err *err)
     double t0 = now_ms();
     l->e->model = llama_model_load_from_file(l->plan.model, m);
     l->e->load_ms = now_ms() - t0;
-    if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load"), false;
+    if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load", true), false;
     if (l->plan.mlock && vr_lastlog_shortage().mlock) {
         vr_fail(err, VR_EIO, "the model's memory cannot be locked: raise the limit (ulimit -l) or leave --mlock out");
         return refuse(l, err);
@@ -443,7 +443,7 @@ static bool make_context(struct loading *l, struct vr_err *err)
     double t0 = now_ms();
     e->ctx = llama_init_from_model(e->model, c);
     e->context_ms = now_ms() - t0;
-    if (!e->ctx) return vr_failure_explain(l->why, VR_AT_CONTEXT, "the context could not be made"), false;
+    if (!e->ctx) return vr_failure_explain(l->why, VR_AT_CONTEXT, "the context could not be made", true), false;
     e->memory = llama_get_memory(e->ctx);
     e->n_ctx_seq = llama_n_ctx_seq(e->ctx);
     e->n_seq = llama_n_seq_max(e->ctx);
@@ -505,7 +505,7 @@ static bool warm_up(struct loading *l, struct vr_err *err)
     llama_batch_free(b);
     if (e->memory) llama_memory_clear(e->memory, false);
     if (rc == 0) return true;
-    vr_failure_explain(l->why, VR_AT_DECODE, "the first computation failed");
+    vr_failure_explain(l->why, VR_AT_DECODE, "the first computation failed", true);
     if (rc == -2) l->why->out_of_memory = true;
     return false;
 }

@@ -62,7 +62,8 @@ void vr_engine_done(struct vr_engine *e);
 /* The READY message; the FAILED message, with the engine's last words. */
 void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out);
 void vr_failure_json(const struct vr_failure *f, struct vr_buf *out);
-/* Fills in what is known about a shortage of memory. */
-void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what);
+/* Fills in what is known about a shortage of memory. Devices are asked for their free memory unless they are in a state
+ * where asking could be the end. */
+void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices);
 
 #endif

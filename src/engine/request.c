@@ -471,6 +471,29 @@ static void add_chat_stops(struct reading *g)
         if (*s) g->r->stops[g->r->n_stops++] = s;
 }
 
+/* The template's grammar; where it has none for a schema, the schema's own, which leaves no room for a thought. */
+static bool make_chat_grammar(struct reading *g, const struct vr_chat_ask *ask)
+{
+    struct vr_err err = { 0 };
+    size_t n;
+    const char *gbnf = vr_bridge_chat_gbnf(g->r->chat, &n), *param = ask->schema ? "response_format" : "tools";
+    if (g->grammar) return make_grammar(g, g->grammar, "grammar");
+    if (n == 0 && ask->schema) {
+        if (vr_bridge_chat_thinks(g->r->chat))
+            return refuse(g, 400, param,
+                          "'response_format' cannot be enforced while this model thinks: set "
+                          "'reasoning_effort' to none");
+        if (!vr_bridge_schema_grammar(ask->schema, &g->gbnf, &err)) return refuse_err(g, param, &err);
+        return make_grammar(g, g->gbnf, param);
+    }
+    if (n == 0 && strcmp(ask->tool_choice, "required") == 0)
+        return refuse(g, 400, "tool_choice", "this model's chat template cannot enforce a tool call: use auto");
+    if (n == 0) return true;
+    if (!vr_limit_grammar(gbnf, n, &err)) return refuse_err(g, param, &err);
+    g->r->grammar = vr_bridge_chat_grammar(g->r->chat, g->e->vocab, &err);
+    return g->r->grammar || refuse_err(g, param, &err);
+}
+
 static bool make_chat(struct reading *g, const struct vr_chat_ask *ask)
 {
     struct vr_request *r = g->r;
@@ -479,16 +502,7 @@ static bool make_chat(struct reading *g, const struct vr_chat_ask *ask)
     r->chat = vr_bridge_chat_new(g->e->chats, g->e->vocab, ask, &err);
     if (!r->chat) return refuse_err(g, ask->schema ? "response_format" : "messages", &err);
     add_chat_stops(g);
-    const char *gbnf = vr_bridge_chat_gbnf(r->chat, &n), *param = ask->schema ? "response_format" : "tools";
-    if (ask->schema && n == 0)
-        return refuse(g, 400, param, "this model's chat template cannot enforce 'response_format'");
-    if (g->grammar) {
-        if (!make_grammar(g, g->grammar, "grammar")) return false;
-    } else if (n) {
-        if (!vr_limit_grammar(gbnf, n, &err)) return refuse_err(g, param, &err);
-        r->grammar = vr_bridge_chat_grammar(r->chat, g->e->vocab, &err);
-        if (!r->grammar) return refuse_err(g, param, &err);
-    }
+    if (!make_chat_grammar(g, ask)) return false;
     const char *prompt = vr_bridge_chat_prompt(r->chat, &n);
     r->prompts = vr_arena_alloc(&r->arena, 1, sizeof *r->prompts);
     if (!r->prompts) return refuse_nomem(g);

@@ -426,7 +426,7 @@ static void test_json_schema(void **state)
                                          "'kind':'completion','prompt':'go'" };
     struct client c;
     up(&c, dense, FOUR);
-    for (size_t k = 0; k < 2 * VR_COUNT(kinds); k++) {
+    for (size_t k = 0; k < 16; k++) { /* fences around JSON, which some templates allow, must not come through */
         struct answer a;
         client_ask(
             &c, &a, 1,
@@ -544,6 +544,14 @@ static void test_reasoning(void **state)
     client_wait(&c, &a);
     assert_string_equal(vr_buf_str(&a.text[0]), "at once");
     answer_done(&a);
+    /* what the template is told by name */
+    client_ask(&c, &a, 1,
+               "{'kind':'chat','messages':[{'role':'user','content':'why?'}],'max_tokens':60,'chat_template_kwargs':"
+               "{'enable_thinking':false,'more':[1,{'x':null}],'text':'y'},'grammar':'root ::= \\'now\\''}");
+    client_wait(&c, &a);
+    assert_null(a.error);
+    assert_string_equal(vr_buf_str(&a.text[0]), "now");
+    answer_done(&a);
     down(&c);
 }
 
@@ -654,9 +662,9 @@ static void test_hostile_grammars(void **state)
     struct client c;
     struct answer a;
     up(&c, dense, FOUR);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         VR_AUTO_BUF b = { 0 };
-        vr_buf_adds(&b, "{\"kind\":\"completion\",\"prompt\":\"x\",");
+        vr_buf_adds(&b, "{\"kind\":\"completion\",\"prompt\":\"x\",\"max_tokens\":100,");
         if (i == 0) {
             vr_buf_adds(&b, "\"grammar\":\"root ::= ");
             vr_buf_addc(&b, '(', 60000);
@@ -673,6 +681,8 @@ static void test_hostile_grammars(void **state)
             vr_buf_adds(&b, "\"grammar\":\"root ::= r0\\n");
             for (int k = 0; k < 60; k++) vr_buf_addf(&b, "r%d ::= r%d | r%d\\n", k, k + 1, k + 1);
             vr_buf_adds(&b, "r60 ::= [a]\"}");
+        } else if (i == 5) { /* harmless to parse; its readings of a text double with every letter */
+            vr_buf_adds(&b, "\"grammar\":\"root ::= a\\na ::= (c) a* [x]*\\nc ::= . ([a-z] | [q])+{2}*\"}");
         } else if (i == 3) {
             vr_buf_adds(&b, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":");
             for (int k = 0; k < 500; k++) vr_buf_adds(&b, "{\"type\":\"array\",\"items\":");
