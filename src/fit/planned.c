@@ -31,6 +31,7 @@ static bool to_trial(const struct search *s, const struct vr_plan *p, struct vr_
     const struct vr_fixed *fixed = &s->ask.fixed;
     int trial_device[VR_MAX_DEVICES] = { 0 };
     for (size_t i = 0; i < s->budgets.n; i++) trial_device[s->budgets.items[i].device] = (int)i;
+    if (p->n == 0) t->n_devices = 0; /* all on the host: the engine must not even see the devices */
     t->n_order = p->n;
     t->n_gpu_layers = (int)p->n_gpu_layers;
     t->has_split = p->n > 0;

@@ -160,6 +160,22 @@ static void test_never_over(void **state)
     assert_true(planned > n / 4);
 }
 
+/* A card that cannot pay for its own buffers is left out, also when it is the only one. */
+static void test_useless_card(void **state)
+{
+    (void)state;
+    struct stage s;
+    set_stage(&s, "llama-3.1-8b", "3060-12g-64g-ram", 4096);
+    s.budgets.items[0].budget_bytes = 36 << 20;
+    VR_AUTO_OUTCOME o = { 0 };
+    struct vr_err err = { 0 };
+    if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+    assert_true(o.verdict.fits);
+    assert_int_equal(o.verdict.n_devices, 0);
+    assert_int_equal(o.verdict.host_layers, 32);
+    assert_contains(o.reasons[0], "CUDA0 (RTX 3060) left out: its compute buffer and one layer need");
+}
+
 /* 256 tokens more do not fit without moving weights to the host. */
 static void test_largest_context(void **state)
 {
@@ -238,6 +254,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_design_rows),
         cmocka_unit_test(test_never_over),
+        cmocka_unit_test(test_useless_card),
         cmocka_unit_test(test_largest_context),
         cmocka_unit_test(test_flags_lead_back),
     };
