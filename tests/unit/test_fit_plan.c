@@ -252,10 +252,8 @@ static void test_flags_lead_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_design_rows),
-        cmocka_unit_test(test_never_over),
-        cmocka_unit_test(test_useless_card),
-        cmocka_unit_test(test_largest_context),
+        cmocka_unit_test(test_design_rows),     cmocka_unit_test(test_never_over),
+        cmocka_unit_test(test_useless_card),    cmocka_unit_test(test_largest_context),
         cmocka_unit_test(test_flags_lead_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
