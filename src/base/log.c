@@ -22,6 +22,8 @@ static struct {
     enum vr_level min_level;
     bool color;
     uint64_t dropped;
+    void (*tap)(void *ctx, const char *json, size_t n);
+    void *tap_ctx;
 } the_log = { .fd = STDERR_FILENO, .min_level = VR_INFO };
 
 void vr_log_init(int fd, enum vr_log_format format, enum vr_level min_level)
@@ -35,6 +37,12 @@ void vr_log_init(int fd, enum vr_log_format format, enum vr_level min_level)
 }
 
 uint64_t vr_log_dropped(void) { return the_log.dropped; }
+
+void vr_log_tap(void (*tap)(void *ctx, const char *json, size_t n), void *ctx)
+{
+    the_log.tap = tap;
+    the_log.tap_ctx = ctx;
+}
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
 static const enum vr_style level_styles[] = { VR_DIM, VR_GREEN, VR_YELLOW, VR_RED };
@@ -92,9 +100,19 @@ static void json_line(struct vr_buf *b, enum vr_level level, const struct vr_fie
     vr_buf_addc(b, '}', 1);
 }
 
-static void add_line(struct vr_buf *b, enum vr_level level, const struct vr_field *fields, const char *msg)
+typedef void write_line(struct vr_buf *b, enum vr_level level, const struct vr_field *fields, const char *msg);
+
+/* A line in a format, cut where it is too long. */
+static void add_line(struct vr_buf *b, write_line *line, enum vr_level level, const struct vr_field *fields,
+                     const char *msg)
 {
-    (the_log.format == VR_LOG_JSON ? json_line : text_line)(b, level, fields, msg);
+    line(b, level, fields, msg);
+    if (b->failed || b->n < MAX_LINE) return;
+    static const struct vr_field cut[] = { { "cut", "true" }, { 0 } };
+    char start[257]; /* cut what goes in, so that JSON stays JSON */
+    snprintf(start, sizeof start, "%.256s", msg);
+    vr_buf_clear(b);
+    line(b, level, cut, start);
 }
 
 /* One write or none: a reader that is slow or gone costs the line, not our time. A pipe that poll(2) calls writable has
@@ -115,13 +133,12 @@ VR_PRINTF(3, 0) static void emit(enum vr_level level, const struct vr_field *fie
     char msg[1536];
     vsnprintf(msg, sizeof msg, fmt, ap);
     VR_AUTO_BUF line = { 0 };
-    add_line(&line, level, fields, msg);
-    if (!line.failed && line.n >= MAX_LINE) { /* cut what goes in, so that JSON stays JSON */
-        static const struct vr_field cut[] = { { "cut", "true" }, { 0 } };
+    if (the_log.tap) {
+        add_line(&line, json_line, level, fields, msg);
+        if (!line.failed) the_log.tap(the_log.tap_ctx, line.data, line.n);
         vr_buf_clear(&line);
-        msg[256] = '\0';
-        add_line(&line, level, cut, msg);
     }
+    add_line(&line, the_log.format == VR_LOG_JSON ? json_line : text_line, level, fields, msg);
     vr_buf_addc(&line, '\n', 1);
     if (!put(&line)) the_log.dropped++;
 }

@@ -23,6 +23,8 @@ void vr_log_init(int fd, enum vr_log_format format, enum vr_level min_level);
 void vr_log(enum vr_level level, const char *fmt, ...) VR_PRINTF(2, 3);
 /* With fields: "loaded model  id=abc ms=12" or {"ts":…,"level":…,"msg":…,"id":"abc","ms":"12"} */
 void vr_log_fields(enum vr_level level, const struct vr_field *fields, const char *fmt, ...) VR_PRINTF(3, 4);
+/* NULL, or called with each line as its JSON text, for whoever keeps the last ones. It must not log. */
+void vr_log_tap(void (*tap)(void *ctx, const char *json, size_t n), void *ctx);
 /* Lines lost since vr_log_init. */
 uint64_t vr_log_dropped(void);
 

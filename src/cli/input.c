@@ -7,13 +7,22 @@
 #include "hw/profile.h"
 #include "hw/spec.h"
 
-bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
+static bool read_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
 {
     if (o->machine && o->gpus)
         return vr_fail(err, VR_EUSAGE, "--machine and --gpus both name the devices: give one of them");
     if (o->machine) return vr_profile_load(o->machine, out, err);
     if (o->gpus) return vr_machine_spec(o->gpus, NULL, out, err);
     return vr_machine_detect(NULL, out, err);
+}
+
+bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
+{
+    if (!read_machine(o, out, err)) return false;
+    if (!o->ram_mib) return true;
+    out->host.ram_free_bytes = o->ram_mib * VR_MIB;
+    if (out->host.ram_total_bytes < out->host.ram_free_bytes) out->host.ram_total_bytes = out->host.ram_free_bytes;
+    return true;
 }
 
 /* A type by its name; memory/ says which of them a cache can have. */

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/engine_process.h"
+#include "cli/meter_process.h"
 #include "cli/options.h"
 
 static int fail(const struct vr_err *err, bool as_log)
@@ -50,6 +51,7 @@ int main(int argc, char **argv)
     struct vr_err err = { 0 };
     const char *word = argc > 1 ? argv[1] : "--help";
     if (argc == 3 && strcmp(word, "engine-process") == 0) return vr_cmd_engine_process(argv[2]);
+    if (argc == 2 && strcmp(word, "meter-process") == 0) return vr_cmd_meter_process();
     if (strcmp(word, "--version") == 0) {
         vr_buf_adds(&out, "vram-llm " VR_VERSION "\n");
         return print(&out, &err) ? 0 : fail(&err, false);

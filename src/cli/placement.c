@@ -7,6 +7,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/layout.h"
 
 #define FILL 0.5 /* of the context, when speeds are told */
 
@@ -399,5 +400,6 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
                         json_split(v), "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash,
                         "predicted", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s,
                         "lower_bound_ms", o->lower_bound_ms, "commands", json_commands(o), "reasons", json_reasons(o)));
+    vr_json_layout(a, o, tree);
     return tree;
 }

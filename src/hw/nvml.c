@@ -1,6 +1,7 @@
 /* NVML with prototypes of our own: the only file that names it.
  *
- * The library is opened, asked and closed again within one call, so nothing of the driver stays in this process.
+ * The library is opened, asked and closed again within one call, so nothing of the driver stays in this process; only
+ * vr_nvml_open keeps it, for a process that does nothing else.
  * Symbols are looked up by a table with their older names; all but four are optional. Structures are declared as the
  * library's ABI has had them since driver 384; where a newer version of a structure exists, it carries its size and
  * version. */
@@ -41,6 +42,9 @@ struct pci_info {
     unsigned domain, bus, device, device_id, subsystem_id;
     char id[32];
     char room[64]; /* newer drivers may know more */
+};
+struct rates { /* percent of the last moment: kernels ran, memory was read or written */
+    unsigned gpu, memory;
 };
 struct field_value {
     unsigned field, scope;
@@ -85,6 +89,9 @@ struct nvml {
     int (*fields)(struct card *, int, struct field_value *);
     int (*ancestor)(struct card *, struct card *, int *);
     int (*p2p)(struct card *, struct card *, int, int *);
+    int (*load)(struct card *, struct rates *);
+    int (*temperature)(struct card *, int, unsigned *);
+    int (*power)(struct card *, unsigned *);
 };
 
 static const struct {
@@ -117,6 +124,9 @@ static const struct {
     { offsetof(struct nvml, fields), "nvmlDeviceGetFieldValues", NULL },
     { offsetof(struct nvml, ancestor), "nvmlDeviceGetTopologyCommonAncestor", NULL },
     { offsetof(struct nvml, p2p), "nvmlDeviceGetP2PStatus", NULL },
+    { offsetof(struct nvml, load), "nvmlDeviceGetUtilizationRates", NULL },
+    { offsetof(struct nvml, temperature), "nvmlDeviceGetTemperature", NULL },
+    { offsetof(struct nvml, power), "nvmlDeviceGetPowerUsage", NULL },
 };
 
 /* True when the question exists and was answered. */
@@ -404,4 +414,55 @@ void vr_nvml_read(const char *library, struct vr_machine *m)
     read_links(&n, h, first, m);
     n.shutdown();
     dlclose(n.lib);
+}
+
+/* --- kept open --- */
+
+struct vr_nvml {
+    struct nvml n;
+};
+
+struct vr_nvml *vr_nvml_open(const char *library)
+{
+    struct vr_nvml *v = calloc(1, sizeof *v);
+    struct vr_machine *nobody = calloc(1, sizeof *nobody); /* for the notes, which were read by whoever looked first */
+    bool ok = v && nobody && open_library(&v->n, library, nobody);
+    free(nobody);
+    if (ok) return v;
+    free(v);
+    return NULL;
+}
+
+void vr_nvml_close(struct vr_nvml *v)
+{
+    if (!v) return;
+    v->n.shutdown();
+    dlclose(v->n.lib);
+    free(v);
+}
+
+size_t vr_nvml_use(const struct vr_nvml *v, struct vr_card_use *out, size_t max)
+{
+    const struct nvml *n = &v->n;
+    unsigned count = 0;
+    size_t found = 0;
+    if (n->count(&count) != NVML_OK) return 0;
+    for (unsigned i = 0; i < count && found < max; i++) {
+        struct vr_card_use *u = &out[found];
+        struct vr_device d = { 0 };
+        struct card *h = NULL;
+        struct rates rates = { 0 };
+        unsigned celsius = 0, milliwatts = 0;
+        if (n->by_index(i, &h) != NVML_OK || read_memory(n, h, &d) != NVML_OK) continue;
+        *u = (struct vr_card_use){ .total_bytes = d.total_bytes, .free_bytes = d.free_bytes };
+        if (ASK(n, uuid, h, u->uuid, sizeof u->uuid))
+            clean(u->uuid, sizeof u->uuid);
+        else
+            u->uuid[0] = '\0';
+        u->load_percent = ASK(n, load, h, &rates) && rates.gpu <= 100 ? (int)rates.gpu : -1;
+        u->temperature_c = ASK(n, temperature, h, 0, &celsius) && celsius < 200 ? (int)celsius : -1;
+        u->power_w = ASK(n, power, h, &milliwatts) && milliwatts < 10000000 ? (int)(milliwatts / 1000) : -1;
+        found++;
+    }
+    return found;
 }

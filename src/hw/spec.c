@@ -166,7 +166,8 @@ static bool parse_item(char *item, struct vr_machine *m, struct vr_err *err)
 bool vr_spec_parse(const char *text, struct vr_machine *out, struct vr_err *err)
 {
     memset(out, 0, sizeof *out);
-    for (const char *s = text;; s++) {
+    bool none = strcasecmp(text, "none") == 0;
+    for (const char *s = text; !none; s++) {
         size_t n = strcspn(s, ",");
         char item[MAX_ITEM];
         if (n >= sizeof item)

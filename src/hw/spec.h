@@ -1,6 +1,6 @@
 /* A machine that a person types: --gpus "2x RTX 3090 Ti, RTX 4080 Laptop, my card:24000:900".
  *
- *     list  = item { "," item }
+ *     list  = item { "," item } | "none"
  *     item  = [ count ("x" | "*") ] name [ ":" size [ ":" GB/s ] ]
  *     size  = MiB, or with a unit: 24GiB, 24G
  *

@@ -264,3 +264,25 @@ FUNCTION(nvmlDeviceGetP2PStatus, struct nvmlDevice *a, struct nvmlDevice *b, int
     *status = kind(a) == 2 || kind(b) == 2 ? 1 : 0;
     return OK;
 }
+
+FUNCTION(nvmlDeviceGetUtilizationRates, struct nvmlDevice *d, unsigned out[2])
+{
+    if (mood(d)) return mood(d);
+    out[0] = mode("wild") ? 4000000000u : 40 + d->index;
+    out[1] = 7;
+    return OK;
+}
+
+FUNCTION(nvmlDeviceGetTemperature, struct nvmlDevice *d, int sensor, unsigned *out)
+{
+    if (mood(d)) return mood(d);
+    *out = sensor == 0 ? 55 + d->index : 999;
+    return OK;
+}
+
+FUNCTION(nvmlDeviceGetPowerUsage, struct nvmlDevice *d, unsigned *out)
+{
+    if (mood(d)) return mood(d);
+    *out = mode("wild") ? 4000000000u : 250000 + d->index * 1000;
+    return OK;
+}

@@ -320,6 +320,38 @@ static void test_terminal(void **state)
     close(master);
 }
 
+struct tapped {
+    unsigned n;
+    char last[4096];
+};
+
+static void keep(void *ctx, const char *json, size_t n)
+{
+    struct tapped *t = ctx;
+    t->n++;
+    snprintf(t->last, sizeof t->last, "%.*s", (int)n, json);
+}
+
+/* Whatever the log's format and fate, the tap gets JSON. */
+static void test_tap(void **state)
+{
+    (void)state;
+    struct tapped t = { 0 };
+    vr_log_init(ends[1], VR_LOG_TEXT, VR_INFO);
+    vr_log_tap(keep, &t);
+    vr_log_fields(VR_WARN, (const struct vr_field[]){ { "k", "v\"" }, { 0 } }, "a\nb");
+    assert_contains(logged(), "warn  a b  k=v\"");
+    json_t *line = json_loads(t.last, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(line, "msg")), "a\nb");
+    assert_string_equal(json_string_value(json_object_get(line, "k")), "v\"");
+    json_decref(line);
+    vr_log(VR_DEBUG, "below the level");
+    assert_int_equal(t.n, 1);
+    vr_log_tap(NULL, NULL);
+    vr_log(VR_INFO, "untapped");
+    assert_int_equal(t.n, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -334,6 +366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_full_pipe, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lines_do_not_mix, setup, teardown),
         cmocka_unit_test_setup_teardown(test_terminal, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_tap, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
