@@ -216,9 +216,9 @@ bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe $(B)/bench/p
 	@bench/analyze "$(B)"
 	@tools/stretch "$(B)/models"
 	@$(B)/bench/probe "$(B)/models" tests/fixtures/rigs "$(B)/bench"
-	@$(B)/bench/plan "$(B)/models" tests/fixtures/rigs
+	@$(B)/bench/plan "$(B)/models" tests/fixtures/rigs "$(B)/bench"
 
-$(B)/bench/%: bench/%.c $(LIBRARY)
+$(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
