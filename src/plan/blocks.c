@@ -61,7 +61,8 @@ static double slot_cost(const struct vr_case *c, uint32_t q, uint32_t k, uint32_
     uint32_t at = k;
     for (uint32_t u = 0; u < class->n_units; u++) {
         uint32_t to = away >> u & 1 ? c->n_kinds : k;
-        cost += c->unit[(q * c->max_units + u) * c->n_places + to] + (to == at ? 0 : c->hop[at][to]);
+        cost +=
+            c->unit[(q * c->max_units + u) * c->n_places + to] + vr_case_reach(c, q, u, k, at, to, to == at, to == k);
         at = to;
     }
     return cost + (at == k ? 0 : c->hop[at][k]);
@@ -224,7 +225,7 @@ static void go_on(struct blocks *b, uint32_t slot, uint32_t used, uint32_t last)
         for (uint32_t end = slot + 1; end <= b->extent[k * p->n_slots + slot]; end++) {
             uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_slots ? 2 : 0);
             double block = b->block[block_at(b, k, slot, end) + v];
-            double sum = cost + c->hop[last][k] + block + (end == p->n_slots ? c->hop[k][c->n_kinds] : 0);
+            double sum = cost + c->enter[last][k] + block + (end == p->n_slots ? c->hop[k][c->n_kinds] : 0);
             reach(b, state_at(b, end, used + b->radix[k], k), sum, from, v);
         }
     }

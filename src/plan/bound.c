@@ -67,7 +67,7 @@ static void price_tails(struct vr_case *c, uint32_t q, bool settled, double *tai
             for (uint32_t at = 0; at < n; at++) {
                 double any = INFINITY, must = INFINITY;
                 for (uint32_t to = stays ? k : 0; to < (stays ? k + 1 : n); to++) {
-                    double step = value[to] + (to == at ? 0 : c->hop[at][to]);
+                    double step = value[to] + vr_case_reach(c, q, u, k, at, to, to == at, to == k);
                     double free = step + next[k * n + to];
                     double held = to == host ? free : step + next[(n + k) * n + to];
                     if (free < any) any = free;
@@ -126,7 +126,7 @@ static double change(const struct vr_case *c, uint32_t a, uint32_t b)
     bool from_host = a == c->n_kinds;
     if (from_host && c->first != NONE && b != c->first) return INFINITY;
     if (!from_host && c->p->ordered && b < a) return INFINITY;
-    double cost = c->hop[a][b] - 2 * c->toll - c->opening[b];
+    double cost = c->enter[a][b] - 2 * c->toll - c->opening[b];
     return from_host ? cost + c->price[b] * (double)c->first_bytes[b] : cost;
 }
 
@@ -228,7 +228,7 @@ static void use_units(const struct vr_case *c, uint32_t q, uint32_t k, bool need
             bool still = need && to != c->n_kinds;
             if (stays && to != k) continue;
             double sum = priced(c, &class->units[u].piece, c->unit[(q * c->max_units + u) * n + to], to) +
-                         (to == at ? 0 : c->hop[at][to]);
+                         vr_case_reach(c, q, u, k, at, to, to == at, to == k);
             sum += settled ? settled_tail(c, q, u + 1, still, k, to) : vr_case_tail(c, q, u + 1, still, k, to);
             if (sum < best) best = sum, go = to;
         }

@@ -110,6 +110,38 @@ static size_t rank_devices(const struct builder *b, size_t rank[VR_MAX_DEVICES])
     return all->n < VR_MAX_PLACED ? all->n : VR_MAX_PLACED;
 }
 
+/* What a device must be told for each token: positions and, per kind of cache, the mask and where new keys and values
+ * go; with recurrent states, which of them. One copy each. */
+static double n_inputs(const struct vr_footprint *f)
+{
+    bool swa = false, full = false, recurrent = false;
+    for (uint32_t i = 0; i < f->n_layers; i++) {
+        const struct vr_layer_footprint *l = &f->layers[i];
+        recurrent |= l->recurrent;
+        swa |= l->cells && l->swa;
+        full |= l->cells && !l->swa;
+    }
+    return (swa || full) + (f->mla ? 2 : 3) * (swa + full) + 3 * recurrent;
+}
+
+static void build_hops(struct builder *b)
+{
+    struct vr_problem *p = &b->out->problem;
+    double inputs = n_inputs(b->ask->footprint);
+    for (int pace = 0; pace < VR_N_PACES; pace++) {
+        double tokens = pace == VR_PACE_DECODE ? 1 : b->batch;
+        for (uint32_t i = 0, di = 0; i < p->n_kinds; di += p->kinds[i++].n) {
+            p->hop_ms[pace][i][VR_ON_HOST] = hop(b, pace, b->out->devices[di], VR_SPEED_HOST);
+            p->hop_ms[pace][VR_ON_HOST][i] = hop(b, pace, VR_SPEED_HOST, b->out->devices[di]);
+            p->open_ms[pace][i] =
+                inputs * vr_speed_hop_ms(b->ask->speeds, VR_SPEED_HOST, b->out->devices[di], 0) / tokens;
+            for (uint32_t j = 0, dj = 0; j < p->n_kinds; dj += p->kinds[j++].n)
+                if (i != j || p->kinds[i].n > 1)
+                    p->hop_ms[pace][i][j] = hop(b, pace, b->out->devices[di], b->out->devices[dj + (i == j)]);
+        }
+    }
+}
+
 static void build_kinds(struct builder *b)
 {
     struct vr_problem *p = &b->out->problem;
@@ -135,15 +167,7 @@ static void build_kinds(struct builder *b)
             b->out->devices[p->n_devices++] = (uint8_t)all->items[rank[j]].device;
         }
     }
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
-        for (uint32_t i = 0, di = 0; i < p->n_kinds; di += p->kinds[i++].n) {
-            p->hop_ms[pace][i][VR_ON_HOST] = hop(b, pace, b->out->devices[di], VR_SPEED_HOST);
-            p->hop_ms[pace][VR_ON_HOST][i] = hop(b, pace, VR_SPEED_HOST, b->out->devices[di]);
-            for (uint32_t j = 0, dj = 0; j < p->n_kinds; dj += p->kinds[j++].n)
-                if (i != j || p->kinds[i].n > 1)
-                    p->hop_ms[pace][i][j] = hop(b, pace, b->out->devices[di], b->out->devices[dj + (i == j)]);
-        }
-    }
+    build_hops(b);
 }
 
 /* --- pieces --- */
@@ -313,6 +337,23 @@ static bool name_unit(struct builder *b, uint32_t s, const struct group *group, 
     return name->stem || !group->stem;
 }
 
+/* What crosses when a unit is away from its core. Experts need to know which of them are used. What follows a unit in
+ * the graph up to the next weights is computed where it is: after the last one on another device, the experts' sum
+ * (their weights must come along) and the residual, unless a shared expert comes first. The host does not take such
+ * work: all used experts' results come back from it. */
+static void count_copies(const struct builder *b, uint32_t s, bool expert, bool last, struct vr_unit *out)
+{
+    const struct vr_model *m = b->ask->model;
+    const struct vr_problem *p = &b->out->problem;
+    bool shared = s < m->n_layers && m->layers[s].role_bytes[VR_ROLE_SHARED_EXPERT] > 0;
+    out->n_in = expert ? 2 : 1;
+    if (last) out->n_along = (uint8_t)(expert + !shared);
+    if (!last || !expert || m->n_expert_used < 2) return;
+    double more = 4.0 * m->n_embd * (m->n_expert_used - 1);
+    for (uint32_t k = 0; k < p->n_kinds; k++) /* large batches are computed on the first device */
+        out->back_ms[VR_PACE_DECODE][k] = more / (b->kinds[k]->link_gbs * 1e6);
+}
+
 static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g, double rows,
                       bool idle, struct vr_unit *out)
 {
@@ -348,6 +389,8 @@ static bool fill_slot(struct builder *b, uint32_t s, struct vr_slot_class *out, 
         struct vr_unit_name *name = &b->out->units[s * VR_MAX_UNITS + u];
         if (!name_unit(b, s, &groups[u], movable, name)) return vr_fail_nomem(err, "building a placement problem");
         fill_unit(b, name, &groups[u], rows, idle, &out->units[u]);
+        bool expert = b->out->tensors[name->first_tensor]->role == VR_ROLE_EXPERT;
+        count_copies(b, s, expert, u + 1 == n, &out->units[u]);
         out->core.gpu_bytes = less(out->core.gpu_bytes, out->units[u].piece.gpu_bytes);
         out->core.host_bytes = less(out->core.host_bytes, out->units[u].piece.host_bytes);
     }

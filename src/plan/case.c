@@ -52,10 +52,15 @@ static void init_hops(struct vr_case *c)
             c->hop[a][b] = weigh(p, ms);
         }
     }
+    for (uint32_t k = 0; k < c->n_kinds; k++) {
+        double ms[VR_N_PACES];
+        for (int pace = 0; pace < VR_N_PACES; pace++) ms[pace] = p->open_ms[pace][k];
+        for (uint32_t a = 0; a < c->n_places; a++) c->enter[a][k] = c->hop[a][k] + weigh(p, ms);
+    }
     for (uint32_t k = 0; k < c->n_kinds; k++) { /* only one device is entered from the host, and the path knows it */
-        c->entry[k] = p->n_devices > 1 ? INFINITY : c->hop[c->n_kinds][k];
+        c->entry[k] = p->n_devices > 1 ? INFINITY : c->enter[c->n_kinds][k];
         for (uint32_t a = 0; a < c->n_kinds; a++)
-            if ((a != k || p->kinds[k].n > 1) && c->hop[a][k] < c->entry[k]) c->entry[k] = c->hop[a][k];
+            if ((a != k || p->kinds[k].n > 1) && c->enter[a][k] < c->entry[k]) c->entry[k] = c->enter[a][k];
     }
 }
 
@@ -66,10 +71,15 @@ static void init_costs(struct vr_case *c)
         const struct vr_slot_class *class = &p->classes[q];
         for (uint32_t place = 0; place < c->n_places; place++) {
             c->core[q * c->n_places + place] = vr_case_may(c, 0, place) ? piece_cost(c, &class->core, place) : INFINITY;
-            for (uint32_t u = 0; u < class->n_units; u++)
+            for (uint32_t u = 0; u < class->n_units; u++) {
+                double ms[VR_N_PACES];
+                for (int pace = 0; pace < VR_N_PACES; pace++)
+                    ms[pace] = place < c->n_kinds ? class->units[u].back_ms[pace][place] : 0;
+                c->back[(q * c->max_units + u) * c->n_places + place] = weigh(p, ms);
                 c->unit[(q * c->max_units + u) * c->n_places + place] =
                     vr_case_may(c, class->units[u].allow, place) ? piece_cost(c, &class->units[u].piece, place)
                                                                  : INFINITY;
+            }
         }
     }
 }
@@ -88,12 +98,14 @@ bool vr_case_init(struct vr_case *c, const struct vr_problem *p, bool host, uint
     size_t squares = (size_t)c->n_places * c->n_places;
     c->core = vr_arena_alloc(arena, (size_t)p->n_classes * c->n_places, sizeof *c->core);
     c->unit = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * c->n_places, sizeof *c->unit);
+    c->back = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * c->n_places, sizeof *c->back);
     c->through = vr_arena_alloc(arena, (size_t)p->n_classes * 2 * c->n_places, sizeof *c->through);
     c->tail = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * 2 * squares, sizeof *c->tail);
     c->settled = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * 2 * squares, sizeof *c->settled);
     c->rest = vr_arena_alloc(arena, ((size_t)p->n_slots + 1) * 2 * c->n_places, sizeof *c->rest);
     c->before = vr_arena_alloc(arena, ((size_t)p->n_slots + 1) * c->n_places, sizeof *c->before);
-    if (!c->core || !c->unit || !c->through || !c->tail || !c->settled || !c->rest || !c->before) return false;
+    if (!c->core || !c->unit || !c->back || !c->through || !c->tail || !c->settled || !c->rest || !c->before)
+        return false;
     init_costs(c);
     return true;
 }

@@ -27,11 +27,13 @@ struct vr_case {
 
     /* Places are kinds, and the host as number n_kinds: tables stay small. */
     uint32_t n_kinds, n_places, max_units;
-    uint32_t usable; /* kinds that can pay for their compute buffer */
-    double *core;    /* [class][place]: cost; infinite where not allowed */
-    double *unit;    /* [class][unit][place] */
-    double hop[MAX_PLACES][MAX_PLACES];
-    double entry[VR_MAX_PLACED];             /* the least hop into a device of this kind from another one */
+    uint32_t usable;                         /* kinds that can pay for their compute buffer */
+    double *core;                            /* [class][place]: cost; infinite where not allowed */
+    double *unit;                            /* [class][unit][place] */
+    double *back;                            /* [class][unit][place of the core]: of a unit on the host */
+    double hop[MAX_PLACES][MAX_PLACES];      /* one copy */
+    double enter[MAX_PLACES][VR_MAX_PLACED]; /* the way to the first core of a device, and opening it */
+    double entry[VR_MAX_PLACED];             /* the least of these from another device */
     uint64_t cap_bytes[VR_MAX_PLACED];       /* budget less the compute buffer of a device in the middle */
     uint64_t first_bytes[VR_MAX_PLACED];     /* what being first adds to it */
     uint64_t output_bytes[VR_MAX_PLACED][2]; /* what carrying the output adds; [1]: to the first device */
@@ -56,6 +58,16 @@ bool vr_case_init(struct vr_case *c, const struct vr_problem *p, bool host, uint
 
 /* Whether something with this `allow` may be at a place. */
 bool vr_case_may(const struct vr_case *c, uint32_t mask, uint32_t place);
+/* The way from `at` to unit u of class q at `to`, while the core is at `core`; places are kinds. */
+static inline double vr_case_reach(const struct vr_case *c, uint32_t q, uint32_t u, uint32_t core, uint32_t at,
+                                   uint32_t to, bool same_at, bool same_core)
+{
+    const struct vr_unit *unit = &c->p->classes[q].units[u];
+    double cost = same_at ? 0 : c->hop[at][to] * (same_core ? 1 : unit->n_in);
+    if (same_core) return cost;
+    if (to == c->n_kinds) return cost + c->back[(q * c->max_units + u) * c->n_places + core];
+    return cost + c->hop[core][to] * unit->n_along;
+}
 /* Fills the tables for c->price and sets the root. */
 void vr_case_price(struct vr_case *c);
 /* Fills before[], which only blocks.c needs. */

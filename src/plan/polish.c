@@ -53,8 +53,15 @@ static double cost_of(struct polish *o, uint32_t s, const uint8_t *units)
     uint32_t q = o->p->slots[s], core = o->x->core[s], at = core;
     double sum = piece_cost(o, q, 0, core);
     for (uint32_t u = 0; u < o->p->classes[q].n_units; u++) {
-        sum += piece_cost(o, q, u + 1, units[u]) + o->hop[at][units[u]];
-        at = units[u];
+        const struct vr_unit *unit = &o->p->classes[q].units[u];
+        uint32_t to = units[u];
+        sum += piece_cost(o, q, u + 1, to) + o->hop[at][to] * (to == core ? 1 : unit->n_in);
+        if (to != VR_ON_HOST)
+            sum += o->hop[core][to] * unit->n_along;
+        else if (core != VR_ON_HOST)
+            for (int pace = 0; pace < VR_N_PACES; pace++)
+                sum += o->p->weight[pace] * unit->back_ms[pace][o->kind[core]];
+        at = to;
     }
     o->work++;
     return sum + o->hop[at][core];

@@ -31,6 +31,14 @@ static bool times_fine(const struct vr_problem *p, const struct vr_piece *x)
     return true;
 }
 
+static bool unit_sound(const struct vr_problem *p, const struct vr_unit *unit)
+{
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        for (uint32_t k = 0; k < p->n_kinds; k++)
+            if (!isfinite(unit->back_ms[pace][k]) || unit->back_ms[pace][k] < 0) return false;
+    return unit->n_in > 0 && times_fine(p, &unit->piece);
+}
+
 static bool kinds_fine(const struct vr_problem *p, struct vr_err *err)
 {
     uint32_t n = 0;
@@ -57,8 +65,10 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
     for (uint32_t c = 0; c < p->n_classes; c++) {
         const struct vr_slot_class *class = &p->classes[c];
         bool fine = class->n_units <= VR_MAX_UNITS && times_fine(p, &class->core);
-        for (uint32_t u = 0; fine && u < class->n_units; u++) fine = times_fine(p, &class->units[u].piece);
-        if (!fine) return vr_fail(err, VR_EINTERNAL, "slot class %u has a time that is not a number", c);
+        for (uint32_t u = 0; fine && u < class->n_units; u++) fine = unit_sound(p, &class->units[u]);
+        if (!fine)
+            return vr_fail(err, VR_EINTERNAL,
+                           "slot class %u has a time that is not a number, or a unit that no copy reaches", c);
     }
     for (uint32_t s = 0; s < p->n_slots; s++)
         if (p->slots[s] >= p->n_classes) return vr_fail(err, VR_EINTERNAL, "slot %u has no class", s);
@@ -67,6 +77,10 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
             for (uint32_t b = 0; b <= VR_MAX_PLACED; b++)
                 if (!isfinite(p->hop_ms[pace][a][b]) || p->hop_ms[pace][a][b] < 0)
                     return vr_fail(err, VR_EINTERNAL, "the hop from %u to %u has no time", a, b);
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        for (uint32_t k = 0; k < p->n_kinds; k++)
+            if (!isfinite(p->open_ms[pace][k]) || p->open_ms[pace][k] < 0)
+                return vr_fail(err, VR_EINTERNAL, "opening a device of kind %u has no time", k);
     return true;
 }
 
@@ -119,18 +133,29 @@ struct walk {
     uint32_t at, first; /* where the token is; kind of the first device, VR_MAX_PLACED for none */
 };
 
-static void hop(struct walk *w, uint32_t to)
+static void copy(struct walk *w, uint32_t from, uint32_t to, unsigned n)
 {
-    if (to == w->at) return;
+    if (to == from) return;
     for (int pace = 0; pace < VR_N_PACES; pace++)
-        w->a->hop_ms[pace] += w->p->hop_ms[pace][kind_or_host(w->p, w->at)][kind_or_host(w->p, to)];
-    w->a->n_hops++;
+        w->a->hop_ms[pace] += n * w->p->hop_ms[pace][kind_or_host(w->p, from)][kind_or_host(w->p, to)];
+}
+
+static void hop(struct walk *w, uint32_t to, unsigned n)
+{
+    w->a->n_hops += to != w->at;
+    copy(w, w->at, to, n);
     w->at = to;
+}
+
+static void bring_back(struct walk *w, const struct vr_unit *unit, uint32_t core)
+{
+    if (core == VR_ON_HOST) return;
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        w->a->hop_ms[pace] += unit->back_ms[pace][vr_problem_kind_of(w->p, core)];
 }
 
 static void visit(struct walk *w, const struct vr_piece *x, uint32_t place)
 {
-    hop(w, place);
     uint32_t kind = kind_or_host(w->p, place);
     bool host = place == VR_ON_HOST;
     w->a->weight_bytes[place] += host ? x->host_bytes : x->gpu_bytes;
@@ -161,21 +186,27 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
     struct walk w = { p, out, VR_ON_HOST, out->n_order ? vr_problem_kind_of(p, out->order[0]) : VR_MAX_PLACED };
     for (uint32_t s = 0; s < p->n_slots; s++) {
         const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        hop(&w, x->core[s], 1);
         visit(&w, &class->core, x->core[s]);
         for (uint32_t u = 0; u < class->n_units; u++) {
             uint32_t e = x->units[s * VR_MAX_UNITS + u];
             if (!unit_fine(p, x, out, s, &class->units[u], e))
                 return vr_fail(err, VR_EINTERNAL, "unit %u of slot %u must not be at %u", u, s, e);
+            hop(&w, e, e == x->core[s] ? 1 : class->units[u].n_in);
+            if (e != VR_ON_HOST) copy(&w, x->core[s], e, class->units[u].n_along);
+            if (e == VR_ON_HOST) bring_back(&w, &class->units[u], x->core[s]);
             visit(&w, &class->units[u].piece, e);
         }
-        hop(&w, x->core[s]);
+        hop(&w, x->core[s], 1);
     }
-    hop(&w, VR_ON_HOST);
+    hop(&w, VR_ON_HOST, 1);
     for (uint32_t i = 0; i < out->n_order; i++) {
         uint32_t d = out->order[i];
         unsigned sit = situation | (i == 0 && out->on_host ? VR_SIT_FIRST : 0);
         if (i + 1 == out->n_order) sit |= VR_SIT_OUTPUT;
-        out->compute_bytes[d] = p->kinds[vr_problem_kind_of(p, d)].compute_bytes[sit];
+        uint32_t k = vr_problem_kind_of(p, d);
+        out->compute_bytes[d] = p->kinds[k].compute_bytes[sit];
+        for (int pace = 0; pace < VR_N_PACES; pace++) out->hop_ms[pace] += p->open_ms[pace][k];
     }
     for (int pace = 0; pace < VR_N_PACES; pace++) {
         double sum = out->hop_ms[pace];

@@ -13,7 +13,9 @@
  *   - the first device in use pays a larger compute buffer as soon as any weight is on the host.
  *
  * Time is a sum. A token starts on the host (embeddings), visits each slot's core and then its units in their order,
- * returns to the core, goes on to the next slot, and ends on the host (logits). Each change of place is a hop. */
+ * returns to the core, goes on to the next slot, and ends on the host (logits). Each change of place is a hop, and one
+ * copy of activations; reaching a unit that is away takes more of them. A device in use is also told where the token is
+ * (positions, masks). */
 #ifndef VR_PLAN_PROBLEM_H
 #define VR_PLAN_PROBLEM_H
 
@@ -61,6 +63,10 @@ enum vr_move { VR_MOVE_BORDER, VR_MOVE_FREE };
 struct vr_unit {
     struct vr_piece piece;
     enum vr_move move;
+    uint8_t n_in; /* copies for reaching it, away from its core: activations, which experts */
+    uint8_t
+        n_along; /* further ones from its core when it is on another device: for what is computed there along with it */
+    double back_ms[VR_N_PACES][VR_MAX_PLACED]; /* on the host, its core on a device: what is more to bring back */
     uint32_t allow; /* kinds and the host as bits, for what the user fixed; 0: no restriction */
 };
 
@@ -84,8 +90,9 @@ struct vr_problem {
     uint32_t n_slots;
 
     double hop_ms[VR_N_PACES][VR_MAX_PLACED + 1]
-                 [VR_MAX_PLACED + 1]; /* between two devices of these kinds, or the host */
-    double weight[VR_N_PACES];        /* how much a pace counts */
+                 [VR_MAX_PLACED + 1];          /* between two devices of these kinds, or the host */
+    double open_ms[VR_N_PACES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
+    double weight[VR_N_PACES];                 /* how much a pace counts */
 
     uint64_t host_budget_bytes;
     uint64_t host_fixed_bytes; /* there whatever the plan: token embeddings, its own compute buffer */

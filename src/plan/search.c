@@ -290,7 +290,7 @@ static void place_core(const struct search *s, const struct step *t, struct labe
     l->at.prev = NONE;
     if (d != from) {
         if (from == VR_ON_HOST) l->left[d] -= c->first_bytes[k];
-        l->cost += c->hop[kind_at(s, from)][k];
+        l->cost += c->enter[kind_at(s, from)][k];
         l->at.status[d] = OPENED;
         l->at.prev = (uint8_t)from; /* the embeddings are before slot 0, on the host */
         l->at.next = NONE;
@@ -319,7 +319,8 @@ static void place_unit(const struct search *s, const struct step *t, struct labe
     uint32_t k = kind_at(s, e);
     if (unit->move == VR_MOVE_BORDER && e != l->at.core && e != l->at.prev) l->at.next = (uint8_t)e;
     if (e != VR_ON_HOST && l->at.status[e] == FRESH) l->at.status[e] = PAID;
-    if (e != l->at.place) l->cost += c->hop[kind_at(s, l->at.place)][k];
+    l->cost += vr_case_reach(c, t->class, (uint32_t)t->unit, kind_at(s, l->at.core), kind_at(s, l->at.place), k,
+                             e == l->at.place, e == l->at.core);
     l->cost += c->unit[(t->class * c->max_units + (uint32_t)t->unit) * c->n_places + k];
     l->at.place = (uint8_t)e;
     take(l, &unit->piece, e);

@@ -73,6 +73,8 @@ static inline void random_hops(struct dice *d, struct vr_problem *p)
     for (int pace = 0; pace < VR_N_PACES; pace++)
         for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
             for (uint32_t b = 0; b <= VR_MAX_PLACED; b++) p->hop_ms[pace][a][b] = toss(d, 0.1, 1) * scale;
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        for (uint32_t k = 0; k < p->n_kinds; k++) p->open_ms[pace][k] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
 }
 
 /* Budgets so that all slots need about `share` of all devices together. */
@@ -138,6 +140,9 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
         if (q) c->n_units = (uint32_t)roll(&d, size->units + 1); /* class 0 is for the output */
         for (uint32_t u = 0; u < c->n_units; u++) {
             random_piece(&d, p, speed, grain, &c->units[u].piece);
+            c->units[u].n_in = (uint8_t)roll_between(&d, 1, 3);
+            c->units[u].n_along = (uint8_t)roll(&d, 3);
+            for (uint32_t k = 0; k < p->n_kinds; k++) c->units[u].back_ms[0][k] = roll(&d, 2) ? toss(&d, 0, 1) : 0;
             c->units[u].move = experts && roll(&d, 8) ? VR_MOVE_FREE : VR_MOVE_BORDER;
         }
     }

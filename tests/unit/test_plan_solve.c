@@ -32,6 +32,13 @@ static double brute_hop(const struct brute *b, uint32_t from, uint32_t to)
     return sum;
 }
 
+static double brute_open(const struct brute *b, uint32_t d)
+{
+    double sum = 0;
+    for (int i = 0; i < VR_N_PACES && d != 15; i++) sum += b->p->weight[i] * b->p->open_ms[i][b->kind[d]];
+    return sum;
+}
+
 static double brute_time(const struct brute *b, const struct vr_piece *x, uint32_t at)
 {
     double sum = 0;
@@ -65,6 +72,7 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, do
     uint32_t home = b->core[s];
     if (u == 0) { /* the core first; its bytes are counted by the caller */
         cost += brute_hop(b, at, home) + brute_time(b, &c->core, home);
+        if (at != home) cost += brute_open(b, home);
         at = home;
     }
     if (u == c->n_units) {
@@ -85,7 +93,10 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, do
         if (e != 15) b->bytes[15] += unit->piece.left_bytes;
         b->on_host |= e == 15 || unit->piece.left_bytes;
         if (e == 15 || b->bytes[e] <= b->p->kinds[b->kind[e]].budget_bytes) {
-            double more = brute_hop(b, at, e) + brute_time(b, &unit->piece, e);
+            double more = brute_hop(b, at, e) * (e == home ? 1 : unit->n_in) + brute_time(b, &unit->piece, e);
+            if (e != 15) more += brute_hop(b, home, e) * unit->n_along;
+            for (int i = 0; i < VR_N_PACES && e == 15 && home != 15; i++)
+                more += b->p->weight[i] * unit->back_ms[i][b->kind[home]];
             /* u + 1 > 0, so the core is not counted again */
             brute_units(b, s, u + 1, e, cost + more);
         }
