@@ -25,7 +25,7 @@
 
 #define DEFAULT_MAX_OUTPUT ((size_t)16 << 20)
 
-enum { IN, OUT, ERR, END, N_FDS }; /* what the parent polls */
+enum { IN = VR_CHILD_IN, OUT = VR_CHILD_OUT, ERR = VR_CHILD_ERR, END = VR_CHILD_END, N_FDS = VR_CHILD_FDS };
 
 static double now_ms(void)
 {
@@ -96,37 +96,42 @@ static pid_t fork_quietly(const struct vr_child *c, int in, int out, int err)
     return pid;
 }
 
-/* Starts the child; fds[] are the parent's ends. */
-static pid_t start(const struct vr_child *c, int fds[N_FDS], struct vr_err *err)
+static void close_all(struct vr_child_live *l)
 {
-    if (!check_pass_fds(c->pass_fds, err)) return -1;
+    for (int i = 0; i < N_FDS; i++) vr_closep(&l->fds[i]);
+}
+
+bool vr_child_start(const struct vr_child *c, struct vr_child_live *l, struct vr_err *err)
+{
+    *l = (struct vr_child_live){ .fds = { -1, -1, -1, -1 } };
+    if (!check_pass_fds(c->pass_fds, err)) return false;
     int in[2] = { -1, -1 }, out[2] = { -1, -1 }, er[2] = { -1, -1 };
-    pid_t pid = -1;
     /* One way only: what the child writes to its stdin must not turn the end of its input into an error. */
     bool ok = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, in) == 0 && shutdown(in[0], SHUT_RD) == 0 &&
               pipe2(out, O_CLOEXEC) == 0 && pipe2(er, O_CLOEXEC) == 0 &&
-              (pid = fork_quietly(c, in[1], out[1], er[1])) > 0;
+              (l->pid = fork_quietly(c, in[1], out[1], er[1])) > 0;
     int saved = errno;
     vr_closep(&in[1]);
     vr_closep(&out[1]);
     vr_closep(&er[1]);
-    fds[IN] = in[0];
-    fds[OUT] = out[0];
-    fds[ERR] = er[0];
+    l->fds[IN] = in[0];
+    l->fds[OUT] = out[0];
+    l->fds[ERR] = er[0];
     if (!ok) {
-        vr_fail(err, VR_EIO, "cannot start a child process: %s", strerror(saved));
-        return -1;
+        close_all(l);
+        return vr_fail(err, VR_EIO, "cannot start a child process: %s", strerror(saved));
     }
-    setpgid(pid, pid);
-    fds[END] = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (fds[END] < 0) {
+    setpgid(l->pid, l->pid);
+    l->fds[END] = (int)syscall(SYS_pidfd_open, l->pid, 0);
+    if (l->fds[END] < 0) {
         vr_fail(err, VR_EIO, "cannot watch a child process: %s", strerror(errno));
-        kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
-        return -1;
+        kill(l->pid, SIGKILL);
+        while (waitpid(l->pid, NULL, 0) < 0 && errno == EINTR) continue;
+        close_all(l);
+        return false;
     }
-    for (int i = IN; i <= ERR; i++) fcntl(fds[i], F_SETFL, O_NONBLOCK);
-    return pid;
+    for (int i = IN; i <= ERR; i++) fcntl(l->fds[i], F_SETFL, O_NONBLOCK);
+    return true;
 }
 
 static void shut(int *fd)
@@ -135,27 +140,24 @@ static void shut(int *fd)
     *fd = -1; /* poll ignores negative descriptors */
 }
 
-/* Gives it one more block; closes when all is given. */
-static void feed(const struct vr_child *c, size_t *sent, int *fd)
+void vr_child_feed(const struct vr_child *c, struct vr_child_live *l)
 {
-    if (*sent < c->n_input) {
-        ssize_t n = send(*fd, (const char *)c->input + *sent, c->n_input - *sent, MSG_NOSIGNAL);
+    if (l->sent < c->n_input) {
+        ssize_t n = send(l->fds[IN], (const char *)c->input + l->sent, c->n_input - l->sent, MSG_NOSIGNAL);
         if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
-        if (n >= 0 && (*sent += (size_t)n) < c->n_input) return;
+        if (n >= 0 && (l->sent += (size_t)n) < c->n_input) return;
         /* a failure: it does not want its input, which is not our error */
     }
-    shut(fd);
+    shut(&l->fds[IN]);
 }
 
-/* Takes one block, up to the cap; closes at the end of the stream. False when there is more than the cap, or no
- * memory. */
-static bool take(struct vr_buf *b, int *fd)
+bool vr_child_take(struct vr_child_live *l, int which, struct vr_buf *b)
 {
     char block[16384];
-    ssize_t n = read(*fd, block, sizeof block);
+    ssize_t n = read(l->fds[which], block, sizeof block);
     if (n < 0 && (errno == EINTR || errno == EAGAIN)) return true;
     if (n <= 0) {
-        shut(fd);
+        shut(&l->fds[which]);
         return true;
     }
     size_t room = b->max - b->n;
@@ -164,47 +166,53 @@ static bool take(struct vr_buf *b, int *fd)
 }
 
 /* Takes what the child left behind. Only what is there now: a grandchild may write to the pipe for ever. */
-static bool take_rest(struct vr_buf *b, int *fd)
+static bool take_rest(struct vr_child_live *l, int which, struct vr_buf *b)
 {
     int there = 0;
-    if (*fd < 0 || ioctl(*fd, FIONREAD, &there) < 0) return true;
+    if (l->fds[which] < 0 || ioctl(l->fds[which], FIONREAD, &there) < 0) return true;
     size_t end = b->n + (size_t)there;
-    while (*fd >= 0 && b->n < end)
-        if (!take(b, fd)) return false;
+    while (l->fds[which] >= 0 && b->n < end)
+        if (!vr_child_take(l, which, b)) return false;
     return true;
 }
 
-/* Feeds and drains until the child has ended; kills it when it may not go on. */
-static void watch(const struct vr_child *c, pid_t pid, int fds[N_FDS], struct vr_child_end *end, double deadline)
+void vr_child_kill(const struct vr_child_live *l)
 {
-    size_t sent = 0;
+    kill(-l->pid, SIGKILL);
+    kill(l->pid, SIGKILL); /* in case it left its group */
+}
+
+/* Feeds and drains until the child has ended; kills it when it may not go on. */
+static void watch(const struct vr_child *c, struct vr_child_live *l, struct vr_child_end *end, double deadline)
+{
     while (!end->timed_out && !end->too_much) {
         double left = deadline - now_ms();
-        struct pollfd p[N_FDS] = {
-            { fds[IN], POLLOUT, 0 }, { fds[OUT], POLLIN, 0 }, { fds[ERR], POLLIN, 0 }, { fds[END], POLLIN, 0 }
-        };
+        struct pollfd p[N_FDS] = { { l->fds[IN], POLLOUT, 0 },
+                                   { l->fds[OUT], POLLIN, 0 },
+                                   { l->fds[ERR], POLLIN, 0 },
+                                   { l->fds[END], POLLIN, 0 } };
         if (poll(p, N_FDS, left > 0 ? (int)left + 1 : 0) > 0) {
             if (p[END].revents) return; /* asked before the deadline: an end in time is one, however late we look */
-            if (p[IN].revents) feed(c, &sent, &fds[IN]);
-            if (p[OUT].revents && !take(&end->out, &fds[OUT])) end->too_much = true;
-            if (p[ERR].revents && !take(&end->err, &fds[ERR])) end->too_much = true;
+            if (p[IN].revents) vr_child_feed(c, l);
+            if (p[OUT].revents && !vr_child_take(l, OUT, &end->out)) end->too_much = true;
+            if (p[ERR].revents && !vr_child_take(l, ERR, &end->err)) end->too_much = true;
         }
         end->timed_out = left <= 0;
     }
-    kill(-pid, SIGKILL);
-    kill(pid, SIGKILL); /* in case it left its group */
+    vr_child_kill(l);
 }
 
-/* How it ended, and what is left in its pipes. */
-static bool finish(pid_t pid, int fds[N_FDS], struct vr_child_end *end, struct vr_err *err)
+bool vr_child_finish(struct vr_child_live *l, struct vr_child_end *end, struct vr_err *err)
 {
     int status = 0;
     pid_t got;
-    do got = waitpid(pid, &status, 0);
+    do got = waitpid(l->pid, &status, 0);
     while (got < 0 && errno == EINTR);
-    if (got < 0) return vr_fail(err, VR_EINTERNAL, "cannot learn how a child process ended: %s", strerror(errno));
-    bool all = take_rest(&end->out, &fds[OUT]);
-    all = take_rest(&end->err, &fds[ERR]) && all;
+    int saved = errno;
+    bool all = got < 0 || take_rest(l, OUT, &end->out);
+    all = (got < 0 || take_rest(l, ERR, &end->err)) && all;
+    close_all(l);
+    if (got < 0) return vr_fail(err, VR_EINTERNAL, "cannot learn how a child process ended: %s", strerror(saved));
     if (end->out.failed || end->err.failed) return vr_fail_nomem(err, "reading what a child process wrote");
     if (!all) end->too_much = true;
     end->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -212,23 +220,27 @@ static bool finish(pid_t pid, int fds[N_FDS], struct vr_child_end *end, struct v
     return true;
 }
 
+void vr_child_end_init(struct vr_child_end *end, const struct vr_child *c)
+{
+    *end = (struct vr_child_end){ 0 };
+    end->out.max = end->err.max = c->max_output ? c->max_output : DEFAULT_MAX_OUTPUT;
+}
+
 bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_err *err)
 {
     double t0 = now_ms();
-    *end = (struct vr_child_end){ 0 };
-    end->out.max = end->err.max = c->max_output ? c->max_output : DEFAULT_MAX_OUTPUT;
+    vr_child_end_init(end, c);
     /* With SIGCHLD ignored, which a program can inherit, the kernel keeps no exit status for us. */
     struct sigaction chld, plain = { .sa_handler = SIG_DFL };
     sigaction(SIGCHLD, NULL, &chld);
     bool ignored = chld.sa_handler == SIG_IGN || (chld.sa_flags & SA_NOCLDWAIT);
     if (ignored) sigaction(SIGCHLD, &plain, NULL);
 
-    int fds[N_FDS] = { -1, -1, -1, -1 };
-    pid_t pid = start(c, fds, err);
-    if (pid > 0) watch(c, pid, fds, end, t0 + c->timeout_ms);
-    bool ok = pid > 0 && finish(pid, fds, end, err);
+    struct vr_child_live l;
+    bool ok = vr_child_start(c, &l, err);
+    if (ok) watch(c, &l, end, t0 + c->timeout_ms);
+    ok = ok && vr_child_finish(&l, end, err);
     end->ms = now_ms() - t0;
-    for (int i = 0; i < N_FDS; i++) vr_closep(&fds[i]);
     if (ignored) sigaction(SIGCHLD, &chld, NULL);
     return ok;
 }

@@ -8,6 +8,7 @@
 #define VR_BASE_CHILD_H
 
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -41,6 +42,29 @@ bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_
 /* "exited with status 3", "killed by signal 11 (Segmentation fault)", "ran longer than 5,000 ms" */
 const char *vr_child_how(const struct vr_child *c, const struct vr_child_end *end, char *out, size_t n);
 void vr_child_end_done(struct vr_child_end *end);
+
+/* --- the same in steps, for a caller with an event loop of its own (server/job.h) --- */
+
+enum { VR_CHILD_IN, VR_CHILD_OUT, VR_CHILD_ERR, VR_CHILD_END, VR_CHILD_FDS };
+
+struct vr_child_live {
+    pid_t pid;
+    int fds[VR_CHILD_FDS]; /* its stdin (write), stdout and stderr (read), its end (readable then); -1: closed. None
+                              blocks */
+    size_t sent;           /* of its input */
+};
+
+/* An empty end with its caps, as the steps below fill it. */
+void vr_child_end_init(struct vr_child_end *end, const struct vr_child *c);
+bool vr_child_start(const struct vr_child *c, struct vr_child_live *l, struct vr_err *err) VR_MUST_CHECK;
+/* One block of its input; closes the descriptor after the last one. */
+void vr_child_feed(const struct vr_child *c, struct vr_child_live *l);
+/* One block of its output, into a buffer with a `max`; `which` is OUT or ERR. Closes at the end of the stream. False:
+ * there is more than may be, or no memory. */
+bool vr_child_take(struct vr_child_live *l, int which, struct vr_buf *out) VR_MUST_CHECK;
+void vr_child_kill(const struct vr_child_live *l); /* with its group */
+/* Waits for its end, tells how it was with what is left in its pipes, and closes everything. */
+bool vr_child_finish(struct vr_child_live *l, struct vr_child_end *end, struct vr_err *err) VR_MUST_CHECK;
 
 #define VR_AUTO_CHILD_END VR_CLEANUP(vr_child_end_done) struct vr_child_end
 
