@@ -139,7 +139,7 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers -o $@ $(filter %.c,$^) $(LIBRARY) -lcmocka $(LIBS) \
 	  $(ENGINE_LIBS) -lstdc++
 
-check-e2e: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
+check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
 	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"

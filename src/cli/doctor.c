@@ -1,10 +1,12 @@
 /* `doctor`: what was found, what is missing, what to do. */
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/show.h"
 #include "engine/cpu.h"
 #include "engine/engine.h"
@@ -110,13 +112,46 @@ static void show_engine(struct vr_buf *out)
     }
 }
 
-static void show_doctor(struct vr_buf *out, const struct vr_input *in)
+/* What memory that ran out taught, and how it is forgotten. */
+static void show_learned(struct vr_buf *out, const struct vr_machine *m)
+{
+    char path[512], key[96], day[32];
+    struct vr_learned l;
+    struct vr_err err = { 0 };
+    if (!vr_learned_path(path, sizeof path)) return;
+    if (!vr_learned_load(path, (int64_t)time(NULL), &l, &err)) {
+        show_notes(out, "", err.msg);
+        return;
+    }
+    for (size_t i = 0; i < l.n; i++) {
+        const struct vr_learned_row *r = &l.rows[i];
+        const char *who = r->key;
+        struct vr_num hidden, free;
+        for (size_t k = 0; k < m->n_devices; k++) {
+            vr_device_key(&m->devices[k], key, sizeof key);
+            if (strcmp(key, r->key) == 0) who = m->devices[k].id;
+        }
+        struct tm tm;
+        time_t when = (time_t)r->when;
+        strftime(day, sizeof day, "%Y-%m-%d", localtime_r(&when, &tm));
+        vr_show_fact(out, i ? "" : "learned", "%s: of the memory that it reports as free %s cannot be had", who,
+                     vr_fmt_bytes(&hidden, r->hidden_bytes));
+        vr_show_fact(out, "", "(it reported %s on %s and ran out at '%s'); plans leave it free",
+                     vr_fmt_bytes(&free, r->free_bytes), day, vr_moment_name(r->moment));
+    }
+    if (l.n)
+        vr_show_fact(out, "", "forgotten after %d days, by a load that shows otherwise, or with: rm %s",
+                     VR_LEARNED_DAYS, path);
+}
+
+static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virtual)
 {
     const struct vr_machine *m = &in->machine;
     vr_show_fact(out, "vram-llm", "%s", VR_VERSION);
     show_engine(out);
     vr_show_host(out, &m->host);
     vr_show_fact(out, "driver", "%s", *m->driver ? m->driver : "no NVIDIA driver");
+    if (!virtual) show_learned(out, m);
     vr_show_fact(out, "GPUs", "%zu", m->n_devices);
     vr_buf_adds(out, "\n");
     if (m->n_devices) {
@@ -139,6 +174,6 @@ bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err
         return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(&in.machine)),
                              out, err);
     vr_show_title(out, "What was found");
-    show_doctor(out, &in);
+    show_doctor(out, &in, vr_input_is_virtual(o));
     return true;
 }

@@ -1,5 +1,6 @@
 #include "cli/input.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -48,12 +49,58 @@ static bool read_context(const struct vr_options *o, struct vr_context *c, struc
            cache_type("cache-type-v", o->cache_type_v, &c->type_v, err);
 }
 
-bool vr_input_read(const struct vr_options *o, struct vr_input *out, struct vr_err *err)
+bool vr_input_rest(const struct vr_options *o, struct vr_input *out, struct vr_err *err)
 {
     struct vr_select select = { .devices = o->devices,
                                 .device_order = o->device_order,
                                 .reserve_mib = o->reserve_mib,
                                 .min_budget_bytes = o->min_budget_mib * VR_MIB };
-    return read_context(o, &out->context, err) && vr_input_machine(o, &out->machine, err) &&
-           vr_budgets_select(&out->machine, &select, &out->budgets, err);
+    return read_context(o, &out->context, err) && vr_budgets_select(&out->machine, &select, &out->budgets, err);
+}
+
+bool vr_input_read(const struct vr_options *o, struct vr_input *out, struct vr_err *err)
+{
+    return vr_input_machine(o, &out->machine, err) && vr_input_rest(o, out, err);
+}
+
+/* --- what was learned --- */
+
+bool vr_input_is_virtual(const struct vr_options *o) { return o->gpus || o->machine; }
+
+void vr_device_key(const struct vr_device *d, char *out, size_t n)
+{
+    snprintf(out, n, "%s", *d->uuid ? d->uuid : *d->pci ? d->pci : d->id);
+}
+
+static void exclude(struct vr_budgets *b, uint16_t device, uint64_t free_bytes)
+{
+    struct vr_excluded *e = &b->excluded[b->n_excluded++];
+    struct vr_num free;
+    e->device = device;
+    snprintf(e->reason, sizeof e->reason,
+             "%s are reported free, of which nothing could be had (learned when memory ran out)",
+             vr_fmt_bytes(&free, free_bytes));
+}
+
+void vr_input_learned(struct vr_input *in, const struct vr_learned *learned)
+{
+    struct vr_budgets *b = &in->budgets;
+    size_t n = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        struct vr_budget x = b->items[i];
+        const struct vr_device *d = &in->machine.devices[x.device];
+        char key[96];
+        vr_device_key(d, key, sizeof key);
+        const struct vr_learned_row *r = vr_learned_find((struct vr_learned *)(uintptr_t)learned, key);
+        /* a reserve is for what cannot be known before: what is known now is part of it */
+        if (r && r->hidden_bytes > x.reserve_bytes)
+            x.budget_bytes = d->free_bytes > r->hidden_bytes ? d->free_bytes - r->hidden_bytes : 0;
+        if (r && r->most_bytes && r->most_bytes < x.budget_bytes) x.budget_bytes = r->most_bytes;
+        x.reserve_bytes = d->free_bytes - x.budget_bytes;
+        if (x.budget_bytes >= VR_MIB)
+            b->items[n++] = x;
+        else
+            exclude(b, x.device, d->free_bytes);
+    }
+    b->n = n;
 }

@@ -6,6 +6,7 @@
 #include "hw/machine.h"
 #include "hw/select.h"
 #include "memory/footprint.h"
+#include "server/learn.h"
 
 struct vr_input {
     struct vr_machine machine;
@@ -17,5 +18,15 @@ struct vr_input {
 bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err) VR_MUST_CHECK;
 /* The machine and --devices, --device-order, --reserve-mib, --min-budget-mib; the context. */
 bool vr_input_read(const struct vr_options *o, struct vr_input *out, struct vr_err *err) VR_MUST_CHECK;
+
+/* The same for a machine that is there already. */
+bool vr_input_rest(const struct vr_options *o, struct vr_input *out, struct vr_err *err) VR_MUST_CHECK;
+/* --gpus or --machine: devices that are not this computer's. What they teach is no fact about it. */
+bool vr_input_is_virtual(const struct vr_options *o);
+
+/* What a device is called for good. */
+void vr_device_key(const struct vr_device *d, char *out, size_t n);
+/* Makes budgets smaller where devices gave less than they reported. */
+void vr_input_learned(struct vr_input *in, const struct vr_learned *learned);
 
 #endif

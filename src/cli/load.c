@@ -7,6 +7,7 @@
 #include "cli/load.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -16,14 +17,46 @@
 
 #define MAX_TEMPLATE (256 << 10)
 
-/* Real devices that the linked engine cannot run on are left alone. */
-static void keep_usable(struct vr_input *in, bool virtual)
+/* How virtual cards behave, for trying what happens when memory runs out: an array of JSON, an entry per plan made (the
+ * last one stays), {"CUDA0": {...}} or {"*": {...}} with
+ *   "free": N        MiB that it reports as free when the plan is made
+ *   "less": N        MiB of that which cannot be had
+ *   "run": N         MiB that its first computation takes
+ *   "like_cuda": B   fails as CUDA does: with a line in the log, and by dying when it computes */
+#define VIRTUAL "VRAM_LLM_VIRTUAL"
+
+static json_t *behaviour(const char *id, unsigned n_fails)
+{
+    const char *text = getenv(VIRTUAL);
+    json_t *list = text ? json_loads(text, 0, NULL) : NULL;
+    size_t n = json_array_size(list);
+    json_t *cards = json_array_get(list, n_fails < n ? n_fails : n ? n - 1 : 0), *card = json_object_get(cards, id);
+    card = json_incref(card ? card : json_object_get(cards, "*"));
+    json_decref(list);
+    return card;
+}
+
+static double mib_of(const json_t *card, const char *name) { return json_number_value(json_object_get(card, name)); }
+
+static void apply_virtual(struct vr_machine *m, unsigned n_fails)
+{
+    for (size_t i = 0; i < m->n_devices; i++) {
+        json_t *card = behaviour(m->devices[i].id, n_fails);
+        if (json_object_get(card, "free")) m->devices[i].free_bytes = (uint64_t)(mib_of(card, "free") * (double)VR_MIB);
+        json_decref(card);
+    }
+}
+
+/* --- devices --- */
+
+/* Real devices that the linked engine cannot run on are left alone. What another program can, it must know itself. */
+static void keep_usable(const struct vr_options *o, struct vr_input *in)
 {
     size_t n = 0;
     for (size_t i = 0; i < in->budgets.n; i++) {
         const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
-        bool usable = virtual || (strcmp(d->backend, "CUDA") == 0 && vr_engine_has("cuda"));
-        if (usable)
+        bool cuda = strcmp(d->backend, "CUDA") == 0;
+        if (vr_input_is_virtual(o) || (cuda && (o->engine_program || vr_engine_has("cuda"))))
             in->budgets.items[n++] = in->budgets.items[i];
         else
             vr_log(VR_WARN, "%s (%s) is not used: this engine has no backend for it", d->id, d->name);
@@ -31,59 +64,106 @@ static void keep_usable(struct vr_input *in, bool virtual)
     in->budgets.n = n;
 }
 
-/* The engine's name of a device of the budgets: CUDA counts the visible ones. */
-static void engine_name(const struct vr_input *in, size_t i, bool virtual, char *out, size_t n)
+/* The devices that the engine sees, machine devices in its order: those of the plan, and those that only overrides
+ * name. */
+struct seen {
+    uint16_t devices[VR_MAX_DEVICES];
+    size_t n;
+};
+
+static size_t see(struct seen *s, uint16_t device)
 {
+    for (size_t i = 0; i < s->n; i++)
+        if (s->devices[i] == device) return i;
+    s->devices[s->n] = device;
+    return s->n++;
+}
+
+static uint16_t device_by_id(const struct vr_machine *m, const char *id)
+{
+    uint16_t i = 0;
+    while (i + 1u < m->n_devices && strcmp(m->devices[i].id, id) != 0) i++;
+    return i;
+}
+
+/* The engine's name of a device: CUDA counts those that it sees. Virtual ones are called as we call them. */
+static void engine_name(const struct vr_input *in, struct seen *s, uint16_t device, bool virtual, char *out, size_t n)
+{
+    size_t at = see(s, device);
     if (virtual)
-        snprintf(out, n, "%s", in->machine.devices[in->budgets.items[i].device].id);
+        snprintf(out, n, "%s", in->machine.devices[device].id);
     else
-        snprintf(out, n, "CUDA%u", (unsigned)i);
+        snprintf(out, n, "CUDA%zu", at);
 }
 
-/* What failed before makes budgets smaller. */
-static void apply_learned(struct vr_input *in, const struct vr_learned *learned, bool virtual)
+/* Nothing else is visible to the engine: a CUDA context costs half a GiB on every device that it sees. By UUID, or by
+ * numbers in PCI order where a driver tells none. */
+static void set_visible(const struct vr_input *in, const struct seen *s, struct vr_buf *env)
 {
-    for (size_t i = 0; i < in->budgets.n; i++) {
-        char name[32];
-        engine_name(in, i, virtual, name, sizeof name);
-        uint64_t less = vr_learned_less(learned, name), most = vr_learned_most(learned, name),
-                 *budget = &in->budgets.items[i].budget_bytes;
-        if (most) /* learned in this run, from the plan that failed */
-            *budget = *budget < most ? *budget : most;
-        else
-            *budget = *budget > less ? *budget - less : 0;
-    }
-}
-
-/* Only the devices that may be used are visible to the engine, by UUID and in our order. */
-static void set_visible(const struct vr_input *in, struct vr_buf *env)
-{
+    bool by_uuid = true;
+    for (size_t i = 0; i < s->n; i++) by_uuid &= in->machine.devices[s->devices[i]].uuid[0] != '\0';
+    vr_buf_adds(env, "CUDA_DEVICE_ORDER=PCI_BUS_ID");
+    vr_buf_addc(env, '\0', 1);
     vr_buf_adds(env, "CUDA_VISIBLE_DEVICES=");
-    for (size_t i = 0; i < in->budgets.n; i++)
-        vr_buf_addf(env, "%s%s", i ? "," : "", in->machine.devices[in->budgets.items[i].device].uuid);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct vr_device *d = &in->machine.devices[s->devices[i]];
+        vr_buf_addf(env, "%s%s", i ? "," : "", by_uuid ? d->uuid : d->id + strcspn(d->id, "0123456789"));
+    }
     vr_buf_addc(env, '\0', 1);
 }
 
-/* For trying what happens when memory runs out: virtual cards have so many MiB less than they report. */
-static double hidden_mib(void)
+/* What the front must know about the devices: all that may be used, with what the plan takes of them. */
+static void list_devices(const struct vr_input *in, const struct vr_budgets *usable, const struct vr_verdict *v,
+                         struct seen *s, bool virtual, struct vr_load *out)
 {
-    const char *text = getenv("VRAM_LLM_VIRTUAL_LESS_MIB");
-    double mib;
-    return text && vr_parse_double(text, &mib) && mib > 0 ? mib : 0;
+    for (size_t i = 0; i < usable->n && out->n_devices < VR_COUNT(out->devices); i++) {
+        uint16_t device = usable->items[i].device;
+        const struct vr_device *d = &in->machine.devices[device];
+        struct vr_load_device *x = &out->devices[out->n_devices++];
+        *x = (struct vr_load_device){ .free_bytes = d->free_bytes };
+        vr_device_key(d, x->key, sizeof x->key);
+        for (size_t k = 0; k < v->n_devices; k++) {
+            if (v->devices[k].device != device) continue;
+            engine_name(in, s, device, virtual, x->name, sizeof x->name);
+            x->model_bytes = v->devices[k].use.model_bytes;
+            x->context_bytes = v->devices[k].use.context_bytes;
+            x->compute_bytes = v->devices[k].use.compute_bytes;
+        }
+    }
 }
 
-static json_t *json_placement(const struct vr_input *in, const struct vr_outcome *o, bool virtual)
+/* --- the plan as settings --- */
+
+static json_t *json_vgpus(const struct vr_input *in, const struct seen *s, const struct vr_outcome *o, unsigned n_fails)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < s->n; i++) {
+        const struct vr_device *d = &in->machine.devices[s->devices[i]];
+        int cc = 0;
+        for (size_t k = 0; k < VR_COUNT(o->specs); k++)
+            if (strcmp(o->specs[k].name, d->id) == 0) cc = o->specs[k].cc;
+        json_t *card = behaviour(d->id, n_fails);
+        double cap = (double)d->free_bytes / (double)VR_MIB - mib_of(card, "less");
+        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:b, s:i}", "name", d->id, "about", d->name,
+                                              "mib", (double)d->total_bytes / (double)VR_MIB, "cap_mib",
+                                              cap > 0 ? cap : 0.0, "run_mib", mib_of(card, "run"), "like_cuda",
+                                              json_is_true(json_object_get(card, "like_cuda")), "cc", cc));
+        json_decref(card);
+    }
+    return list;
+}
+
+static json_t *json_placement(const struct vr_input *in, const struct vr_outcome *o, struct seen *s, bool virtual)
 {
     const struct vr_trial *t = &o->trial;
-    json_t *devices = json_array(), *split = json_array(), *overrides = json_array(), *vgpus = json_array();
+    json_t *devices = json_array(), *split = json_array(), *overrides = json_array();
     char name[32];
-    size_t n = t->n_order ? t->n_order : t->n_devices; /* a placement as given names no order: all, in their own */
-    for (size_t i = 0; i < n; i++) {
-        size_t d = t->n_order ? t->order[i] : i;
-        engine_name(in, d, virtual, name, sizeof name);
+    for (size_t i = 0; i < o->verdict.n_devices; i++) {
+        const struct vr_judged *j = &o->verdict.devices[i];
+        engine_name(in, s, j->device, virtual, name, sizeof name);
         json_array_append_new(devices, json_string(name));
         /* without shares the dry run split by free memory; the engine would by what its contexts have left of it */
-        double share = t->has_split ? (double)t->split[i] : (double)t->devices[d].free_bytes / (double)VR_MIB;
+        double share = t->has_split ? (double)t->split[i] : (double)j->free_bytes / (double)VR_MIB;
         json_array_append_new(split, json_real(share));
     }
     for (size_t i = 0; i < t->n_overrides; i++) {
@@ -91,27 +171,15 @@ static json_t *json_placement(const struct vr_input *in, const struct vr_outcome
         if (v->device == VR_ON_CPU)
             snprintf(name, sizeof name, "CPU");
         else
-            engine_name(in, (size_t)v->device, virtual, name, sizeof name);
+            engine_name(in, s, device_by_id(&in->machine, o->specs[v->device].name), virtual, name, sizeof name);
         json_array_append_new(overrides, json_pack("{s:s, s:s}", "pattern", v->pattern, "device", name));
-    }
-    for (size_t i = 0; virtual && i < in->budgets.n; i++) {
-        const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
-        json_array_append_new(vgpus,
-                              json_pack("{s:s, s:s, s:f, s:f, s:i}", "name", d->id, "about", d->name, "mib",
-                                        (double)d->total_bytes / (double)VR_MIB, "cap_mib",
-                                        (double)d->free_bytes / (double)VR_MIB - hidden_mib(), "cc", o->specs[i].cc));
     }
     static const char *const modes[] = {
         [VR_SPLIT_LAYER] = "layer", [VR_SPLIT_NONE] = "none", [VR_SPLIT_TENSOR] = "tensor"
     };
-    json_t *tree = json_pack("{s:o, s:o, s:o, s:i, s:b, s:I, s:s}", "devices", devices, "tensor_split", split,
-                             "overrides", overrides, "n_gpu_layers", t->n_gpu_layers, "pipeline", t->pipeline, "n_ctx",
-                             (json_int_t)t->context.n_ctx, "split_mode", modes[t->split_mode]);
-    if (virtual && tree)
-        json_object_set_new(tree, "vgpus", vgpus);
-    else
-        json_decref(vgpus);
-    return tree;
+    return json_pack("{s:o, s:o, s:o, s:i, s:b, s:I, s:s}", "devices", devices, "tensor_split", split, "overrides",
+                     overrides, "n_gpu_layers", t->n_gpu_layers, "pipeline", t->pipeline, "n_ctx",
+                     (json_int_t)t->context.n_ctx, "split_mode", modes[t->split_mode]);
 }
 
 /* Appends the tree as text and frees it. */
@@ -138,11 +206,15 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
                      json_t *load, struct vr_load *out, struct vr_err *err)
 {
     struct vr_input in;
-    bool virtual = o->gpus || o->machine;
-    if (!vr_input_read(o, &in, err)) return false;
-    keep_usable(&in, virtual);
-    if (in.budgets.n == 0) return true;
-    apply_learned(&in, learned, virtual);
+    struct seen seen = { 0 };
+    bool virtual = vr_input_is_virtual(o);
+    if (!vr_input_machine(o, &in.machine, err)) return false;
+    if (virtual) apply_virtual(&in.machine, learned->n_fails);
+    if (!vr_input_rest(o, &in, err)) return false;
+    keep_usable(o, &in);
+    const struct vr_budgets usable = in.budgets;
+    vr_input_learned(&in, learned);
+    if (usable.n == 0) return true;
     struct vr_speeds speeds;
     vr_speeds_guess(&in.machine, &speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
@@ -150,8 +222,12 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
-    if (!virtual) set_visible(&in, &out->env);
-    json_object_update_new(load, json_placement(&in, &outcome, virtual));
+    json_object_update_new(load, json_placement(&in, &outcome, &seen, virtual));
+    list_devices(&in, &usable, &outcome.verdict, &seen, virtual, out);
+    if (!virtual)
+        set_visible(&in, &seen, &out->env);
+    else if (seen.n)
+        json_object_set_new(load, "vgpus", json_vgpus(&in, &seen, &outcome, learned->n_fails));
     json_t *plan = json_object();
     json_object_set_new(plan, "model", vr_json_model(m));
     json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
@@ -169,4 +245,24 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, cons
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
     if (load && !add_plan(o, model, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);
+}
+
+static bool read_stdin(struct vr_buf *out, struct vr_err *err)
+{
+    char block[4096];
+    ssize_t n;
+    while ((n = read(STDIN_FILENO, block, sizeof block)) > 0) vr_buf_add(out, block, (size_t)n);
+    return (n == 0 && !out->failed) || vr_fail(err, VR_EIO, "what was learned cannot be read from standard input");
+}
+
+bool vr_cmd_load_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
+{
+    VR_AUTO_BUF text = { 0 };
+    struct vr_learned learned;
+    VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
+    if (!read_stdin(&text, err)) return false;
+    if (!o->model || !vr_learned_parse(vr_buf_str(&text), text.n, &learned))
+        return vr_fail(err, VR_EUSAGE, "load-plan is started by 'vram-llm serve'");
+    VR_AUTO(vr_model) model = vr_model_open(o->model, err);
+    return model && vr_load_plan(o, model, &learned, &load, err) && vr_load_write(&load, out, err);
 }

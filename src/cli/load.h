@@ -6,8 +6,11 @@
 #include "gguf/model.h"
 #include "server/server.h"
 
-/* `learned`: how much less than it reports each device can give. */
+/* `learned`: what devices do not give, and the limits of this run. */
 bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err) VR_MUST_CHECK;
+
+/* `load-plan`, with the options of serve: the same with what was learned on standard input; prints a struct vr_load. */
+bool vr_cmd_load_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/engine_process.h"
+#include "cli/load.h"
 #include "cli/meter_process.h"
 #include "cli/options.h"
 
@@ -63,7 +64,8 @@ int main(int argc, char **argv)
     }
 
     const struct vr_command *command;
-    if (!find_command(help ? argv[2] : word, &command, &err)) return fail(&err, false);
+    bool load_plan = strcmp(word, "load-plan") == 0; /* a part of serve, in a process of its own */
+    if (!find_command(load_plan ? "serve" : help ? argv[2] : word, &command, &err)) return fail(&err, false);
     struct vr_options o;
     if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, false);
     bool json_log = strcmp(o.log_format, "json") == 0;
@@ -72,7 +74,7 @@ int main(int argc, char **argv)
     if (help || o.help)
         vr_help_command(command, &out);
     else
-        ok = command->run(&o, &out, &err);
+        ok = load_plan ? vr_cmd_load_plan(&o, &out, &err) : command->run(&o, &out, &err);
     struct vr_err unwritten;
     if (!print(&out, &unwritten)) return fail(ok ? &unwritten : &err, json_log);
     return ok ? 0 : fail(&err, json_log);

@@ -159,6 +159,8 @@ static const struct option *find_option(const struct vr_command *c, const char *
 bool vr_options_parse(const struct vr_command *c, int argc, char **argv, struct vr_options *out, struct vr_err *err)
 {
     for (size_t i = 0; i < VR_COUNT(options); i++) set_default(out, &options[i]);
+    out->argc = argc;
+    out->argv = argv;
     for (int i = 0; i < argc; i++) {
         const char *arg = argv[i];
         const struct option *opt;

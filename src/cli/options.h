@@ -20,6 +20,8 @@ struct vr_options {
 #undef TEXT
 #undef PICK
 #undef NUMB
+    int argc; /* as they were given, without program and command */
+    char **argv;
 };
 
 struct vr_command {

@@ -1,4 +1,6 @@
 /* `plan`: the placement of a model; without one, the devices with what may be used of each. */
+#include <time.h>
+
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
@@ -34,10 +36,20 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     return vr_outcome_check(&ask, &outcome, err);
 }
 
+static void apply_learned(struct vr_input *in)
+{
+    char path[512];
+    struct vr_learned l;
+    struct vr_err no; /* doctor tells about a file that cannot be read */
+    if (vr_learned_path(path, sizeof path) && vr_learned_load(path, (int64_t)time(NULL), &l, &no))
+        vr_input_learned(in, &l);
+}
+
 bool vr_cmd_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
     struct vr_input in;
     if (!vr_input_read(o, &in, err)) return false;
+    if (!vr_input_is_virtual(o)) apply_learned(&in); /* as serve would plan */
     if (o->save_machine && !vr_profile_save(o->save_machine, &in.machine, err)) return false;
     if (o->model) return plan_model(o, &in, out, err);
     if (o->json) return vr_json_print(json_pack("{s:o}", "machine", vr_json_machine(&in)), out, err);

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/load.h"
 #include "gguf/model.h"
 #include "server/server.h"
@@ -114,15 +116,15 @@ static void tell(void *ctx, const char *state, int percent)
     shown = loading ? percent : -1;
 }
 
-struct planner {
-    const struct vr_options *o;
-    const struct vr_model *model;
-};
-
-static bool replan(void *ctx, const struct vr_learned *learned, struct vr_load *out, struct vr_err *err)
+/* This program again, with the same options. */
+static const char **replan_argv(const struct vr_options *o)
 {
-    const struct planner *p = ctx;
-    return vr_load_plan(p->o, p->model, learned, out, err);
+    const char **argv = calloc((size_t)o->argc + 3, sizeof *argv);
+    if (!argv) return NULL;
+    argv[0] = "/proc/self/exe";
+    argv[1] = "load-plan";
+    for (int i = 0; i < o->argc; i++) argv[2 + i] = o->argv[i];
+    return argv;
 }
 
 /* --- the command --- */
@@ -183,13 +185,13 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     name_of(o->model, name, sizeof name);
     struct vr_learned learned = { 0 };
     struct vr_err no = { 0 };
-    bool real = !o->gpus && !o->machine; /* what virtual cards teach is no fact about this machine */
-    bool keeps = real && vr_learned_path(path, sizeof path);
-    if (keeps && !vr_learned_read(path, &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
+    bool keeps = !vr_input_is_virtual(o) && vr_learned_path(path, sizeof path);
+    if (keeps && !vr_learned_load(path, (int64_t)time(NULL), &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
     if (!vr_load_plan(o, model, &learned, &load, err)) return false;
 
-    struct planner planner = { o, model };
+    VR_AUTO_FREE const char **again = replan_argv(o);
+    if (!again) return vr_fail_nomem(err, "starting the server");
     const char *const self[] = { "/proc/self/exe", "engine-process", "%d", NULL };
     const char *const other[] = { o->engine_program, "engine-process", "%d", NULL };
     struct vr_server_config config = { .host = o->host,
@@ -203,9 +205,8 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
                                        .model_path = o->model,
                                        .engine_argv = o->engine_program ? other : self,
                                        .load = &load,
-                                       .replan = replan,
+                                       .replan_argv = again,
                                        .tell = tell,
-                                       .ctx = &planner,
                                        .learned = &learned,
                                        .learned_path = keeps ? path : NULL,
                                        .limits = limits_of(o) };

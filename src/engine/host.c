@@ -49,6 +49,7 @@ struct host {
     struct opening opening;
     atomic_bool up;     /* a model is there */
     atomic_bool failed; /* or will not be */
+    atomic_int moment;  /* an enum vr_moment: how far loading got */
 
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t work, prepare;
@@ -290,6 +291,9 @@ static void *preparer(void *ctx)
 static void say_progress(void *ctx, const char *moment, int percent)
 {
     struct host *h = ctx;
+    atomic_store(&h->moment, strcmp(moment, "load") == 0      ? VR_AT_LOAD
+                             : strcmp(moment, "context") == 0 ? VR_AT_CONTEXT
+                                                              : VR_AT_DECODE);
     VR_AUTO_BUF b = { 0 };
     size_t at = vr_wire_open(&b, VR_WIRE_PROGRESS, 0);
     vr_buf_addf(&b, "{\"moment\":\"%s\",\"percent\":%d}", moment, percent);
@@ -320,7 +324,7 @@ static void on_abort(const char *message)
     struct vr_failure why;
     if (atomic_flag_test_and_set(&once)) return;
     vr_lastlog_add(message);
-    vr_failure_explain(&why, atomic_load(&the_host->up) ? VR_AT_DECODE : VR_AT_LOAD, "the engine broke off", false);
+    vr_failure_explain(&why, (enum vr_moment)atomic_load(&the_host->moment), "the engine broke off", false);
     say_failed(the_host, &why);
     _exit(1);
 }

@@ -56,8 +56,22 @@ static double now_ms(void)
 
 static const char *const moments[] = { [VR_AT_LOAD] = "load", [VR_AT_CONTEXT] = "context", [VR_AT_DECODE] = "decode" };
 
+/* What the devices have left, now that whatever failed has been given back. */
+static void ask_left(struct vr_failure *f)
+{
+    for (size_t i = 0; i < ggml_backend_dev_count() && f->n_left < VR_COUNT(f->left); i++) {
+        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
+        size_t total_bytes = 0, free_bytes = 0;
+        enum ggml_backend_dev_type type = ggml_backend_dev_type(dev);
+        if (type != GGML_BACKEND_DEVICE_TYPE_GPU && type != GGML_BACKEND_DEVICE_TYPE_IGPU) continue;
+        ggml_backend_dev_memory(dev, &free_bytes, &total_bytes);
+        snprintf(f->left[f->n_left].name, sizeof f->left[0].name, "%s", ggml_backend_dev_name(dev));
+        f->left[f->n_left++].free_bytes = free_bytes;
+    }
+}
+
 /* Names of buffers are those of devices, but for pinned memory, which is the host's. */
-static void name_device(struct vr_failure *f, bool ask)
+static void name_device(struct vr_failure *f)
 {
     struct vr_vgpu_refusal refusal;
     struct vr_shortage s = vr_lastlog_shortage();
@@ -71,18 +85,17 @@ static void name_device(struct vr_failure *f, bool ask)
         snprintf(f->device, sizeof f->device, "%s", refusal.device);
         return;
     }
-    ggml_backend_dev_t dev = ask && f->device[0] ? ggml_backend_dev_by_name(f->device) : NULL;
-    if (!dev) return;
-    size_t free_bytes = 0, total_bytes = 0;
-    ggml_backend_dev_memory(dev, &free_bytes, &total_bytes);
-    f->free_bytes = free_bytes;
+    for (size_t i = 0; i < f->n_left; i++)
+        if (strcmp(f->left[i].name, f->device) == 0) f->free_bytes = f->left[i].free_bytes;
 }
 
 void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices)
 {
     *f = (struct vr_failure){ .moment = moment };
-    name_device(f, ask_devices);
-    if (f->asked_bytes > f->free_bytes && f->device[0]) f->missing_bytes = f->asked_bytes - f->free_bytes;
+    if (ask_devices) ask_left(f);
+    name_device(f);
+    if (f->asked_bytes > f->free_bytes && f->device[0] && (f->n_left || f->free_bytes))
+        f->missing_bytes = f->asked_bytes - f->free_bytes;
     char reason[400];
     struct vr_num asked, missing;
     vr_lastlog_reason(reason, sizeof reason);
@@ -118,7 +131,13 @@ void vr_failure_json(const struct vr_failure *f, struct vr_buf *out)
                 (unsigned long long)f->asked_bytes, (unsigned long long)f->free_bytes,
                 (unsigned long long)f->missing_bytes);
     vr_json_add_string(out, f->message);
-    vr_buf_adds(out, ",\"log\":");
+    vr_buf_adds(out, ",\"left\":[");
+    for (size_t i = 0; i < f->n_left; i++) {
+        vr_buf_addf(out, "%s{\"name\":", i ? "," : "");
+        vr_json_add_string(out, f->left[i].name);
+        vr_buf_addf(out, ",\"free_bytes\":%llu}", (unsigned long long)f->left[i].free_bytes);
+    }
+    vr_buf_adds(out, "],\"log\":");
     vr_lastlog_json(out, true);
     vr_buf_adds(out, "}");
 }
@@ -192,6 +211,7 @@ static bool read_vgpu(const json_t *j, struct vr_vgpu_spec *out, struct vr_err *
     *out = (struct vr_vgpu_spec){ .total_bytes = (uint64_t)(total * (double)VR_MIB),
                                   .free_bytes = (uint64_t)(most * (double)VR_MIB),
                                   .run_bytes = (uint64_t)(run * (double)VR_MIB),
+                                  .like_cuda = json_is_true(json_object_get(j, "like_cuda")),
                                   .cc = cc > 0 ? (int)cc : 860 };
     snprintf(out->name, sizeof out->name, "%s", name);
     snprintf(out->about, sizeof out->about, "%s", about ? about : "virtual GPU");
@@ -597,9 +617,11 @@ static void add_uses(const struct vr_engine *e, struct vr_buf *out)
         }
         vr_buf_addf(out, "%s{\"name\":", first ? "" : ",");
         vr_json_add_string(out, ggml_backend_buft_name(uses[i].buft));
-        vr_buf_addf(out, ",\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu}",
+        size_t free_bytes = 0, total_bytes = 0;
+        ggml_backend_dev_memory(ggml_backend_buft_get_device(uses[i].buft), &free_bytes, &total_bytes);
+        vr_buf_addf(out, ",\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu,\"free_bytes\":%llu}",
                     (unsigned long long)uses[i].model_bytes, (unsigned long long)uses[i].context_bytes,
-                    (unsigned long long)uses[i].compute_bytes);
+                    (unsigned long long)uses[i].compute_bytes, (unsigned long long)free_bytes);
         first = false;
     }
     vr_buf_addf(out, "],\"host\":{\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu}",

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "engine/bridge.h"
 #include "engine/sample.h"
+#include "engine/spec.h"
 
 struct vr_engine {
     struct llama_model *model;
@@ -44,6 +45,11 @@ struct vr_failure {
     bool out_of_memory;
     char device[32]; /* "" unknown */
     uint64_t asked_bytes, free_bytes, missing_bytes;
+    struct {
+        char name[32];
+        uint64_t free_bytes;
+    } left[VR_MAX_VGPUS]; /* what the devices have left after the failure; none: they could not be asked */
+    size_t n_left;
     char message[1024];
 };
 

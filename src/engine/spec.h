@@ -2,6 +2,7 @@
 #ifndef VR_ENGINE_SPEC_H
 #define VR_ENGINE_SPEC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define VR_MAX_VGPUS 15 /* the scheduler takes 16 backends, and the CPU is one */
@@ -12,6 +13,7 @@ struct vr_vgpu_spec {
     uint64_t total_bytes, free_bytes;
     int cc;             /* compute capability x 100: 860 */
     uint64_t run_bytes; /* executing: what the backend takes for itself when it first computes (pools, workspaces) */
+    bool like_cuda;     /* executing: fails as CUDA does, with words in the log, and dies when computing */
 };
 
 #endif

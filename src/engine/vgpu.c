@@ -65,9 +65,15 @@ static uint64_t free_of(const struct vgpu *g)
 static bool admit(struct vgpu *g, uint64_t n)
 {
     if (all.mode == VR_VGPU_SIZING || n <= free_of(g)) return true;
+    struct vr_num a, b, c;
+    if (g->spec.like_cuda) { /* which tells no more than this */
+        GGML_LOG_ERROR("ggml_backend_cuda_buffer_type_alloc_buffer: allocating %.2f MiB on device %d: cudaMalloc "
+                       "failed: out of memory\n",
+                       (double)n / (double)VR_MIB, (int)(g - all.gpu));
+        return false;
+    }
     all.refused = true;
     all.refusal = (struct vr_vgpu_refusal){ g->spec.name, n, free_of(g) };
-    struct vr_num a, b, c;
     GGML_LOG_ERROR("%s: out of memory: %s MiB asked, %s MiB free, %s MiB missing\n", g->spec.name, vr_fmt_mib(&a, n, 2),
                    vr_fmt_mib(&b, free_of(g), 2), vr_fmt_mib(&c, n - free_of(g), 2));
     return false;
@@ -239,6 +245,11 @@ static enum ggml_status stream_compute(ggml_backend_t b, struct ggml_cgraph *gra
         return GGML_STATUS_FAILED;
     }
     if (g->run_bytes < g->spec.run_bytes) {
+        if (g->spec.like_cuda && g->spec.run_bytes > free_of(g)) {
+            GGML_LOG_ERROR("CUDA error: out of memory\n");
+            GGML_LOG_ERROR("  current device: %d, in function alloc at a pool\n", (int)(g - all.gpu));
+            GGML_ABORT("CUDA error");
+        }
         if (!admit(g, g->spec.run_bytes)) return GGML_STATUS_ALLOC_FAILED;
         g->run_bytes = g->spec.run_bytes;
         g->pool.used_bytes += g->spec.run_bytes;

@@ -19,7 +19,8 @@
  *   "cpu": "/path/libggml-cpu-x.so",   a variant that was proven already; "auto": proven here
  *   "chat_template": "...",            instead of the model's own
  *   "embeddings": false,               true: embeddings also from a model that is made for text
- *   "vgpus": [{"name":"CUDA0","about":"RTX 3090","mib":24576,"cap_mib":24000,"run_mib":0,"cc":860}] }   for tests
+ *   "vgpus": [{"name":"CUDA0","about":"RTX 3090","mib":24576,"cap_mib":24000,"run_mib":0,"like_cuda":false,"cc":860}] }
+ *                                      devices that this process makes up
  * Everything but "model" may be absent; what is not listed is refused.
  *
  * REQUEST: the validated body with OpenAI's names and "kind": "chat" | "completion" | "embedding". Read here:
@@ -40,9 +41,10 @@
  * READY: {"engine","arch","desc","n_ctx","n_ctx_seq","n_ctx_train","n_seq","n_vocab","n_embd","n_layers","n_params",
  *   "model_bytes","kind":"text"|"embedding","embeddings":bool,
  *   "chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
- *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes"}],"host":{...}}
+ *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...}}
  * FAILED: {"moment":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
- *   "missing_bytes","message","log":["the engine's last lines"]}        bytes are 0 where unknown
+ *   "missing_bytes","message","left":[{"name","free_bytes"}],"log":["the engine's last lines"]}
+ *   bytes are 0 where unknown; "left" is what devices had free after the failure, empty when they could not be asked
  * PROGRESS: {"moment":"load"|"context"|"warmup","percent":42}
  * ERROR: {"message","type","param":string|null,"code":string|null}
  * STATUS: {"slots":[{"id","state":"idle"|"prompt"|"text","request","n_cached","n_prompt","n_text"}],"n_ctx_seq",

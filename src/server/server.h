@@ -12,14 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "server/learn.h"
-
-/* What an engine is started with. */
-struct vr_load {
-    struct vr_buf load_json; /* the payload of LOAD (engine/wire.h) */
-    struct vr_buf plan_json; /* what GET /api/plan answers; empty: there is no plan */
-    struct vr_buf env;       /* NAME=VALUE strings, each with its NUL, for the engine's environment alone */
-};
-void vr_load_done(struct vr_load *l);
+#include "server/load.h"
 
 struct vr_limits {
     unsigned max_connections;  /* open at the same time; the next one gets 503 */
@@ -48,14 +41,14 @@ struct vr_server_config {
     const char *model_id, *model_path;
     const char *const *engine_argv; /* program and arguments; "%d" stands for the descriptor */
     const struct vr_load *load;     /* the first plan */
-    /* A plan that leaves more room, after a device ran out of memory: `learned` holds how much less than it reports
-     * each device can give. NULL: out of memory is final. */
-    bool (*replan)(void *ctx, const struct vr_learned *learned, struct vr_load *out, struct vr_err *err);
+    /* A program that plans again after a device ran out of memory: what was learned (learn.h, with this run's limits)
+     * comes on its stdin, and it prints a struct vr_load (load.h). NULL: out of memory is final. */
+    const char *const *replan_argv;
     /* NULL, or told what the front does: "loading" with a percentage, "ready", "restarting", "stopping". */
     void (*tell)(void *ctx, const char *state, int percent);
     void *ctx;
-    struct vr_learned *learned; /* known before; grows */
-    const char *learned_path;   /* written when it grows; NULL: nowhere */
+    struct vr_learned *learned; /* known before; changes */
+    const char *learned_path;   /* written when it does; NULL: nowhere */
 
     struct vr_limits limits;
 };

@@ -17,6 +17,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "server/front.h"
+#include "server/heal.h"
+#include "server/job.h"
+#include "server/replan.h"
 
 #define READ_BYTES       (128 << 10) /* per turn of the loop, so that one engine does not starve the clients */
 #define KEEP_BYTES       (256 << 10)
@@ -25,7 +28,6 @@
 #define MAX_ARGS         16
 #define MAX_RESTART_MS   30000
 #define MAX_EARLY_DEATHS 3     /* while it loads for the first time */
-#define MAX_HEALS        6     /* plans made again before one works */
 #define GOOD_MS          60000 /* an engine that was up for so long begins with a clean slate */
 #define END_GRACE_MS     2000  /* between the end of its socket and ours of its patience */
 #define LAST_BYTES_MS    300   /* for clients to take what was written, when we stop */
@@ -35,13 +37,6 @@ const char *vr_worker_state_name(enum vr_worker_state s)
 {
     static const char *const names[] = { "loading", "ready", "restarting", "stopping", "failed" };
     return names[s];
-}
-
-void vr_load_done(struct vr_load *l)
-{
-    vr_buf_done(&l->load_json);
-    vr_buf_done(&l->plan_json);
-    vr_buf_done(&l->env);
 }
 
 static void tell(struct vr_front *f)
@@ -90,7 +85,7 @@ static _Noreturn void become_engine(const struct vr_server_config *c, const stru
 static void on_readable(evutil_socket_t fd, short what, void *ctx);
 static void on_writable(evutil_socket_t fd, short what, void *ctx);
 
-static const struct vr_load *load_of(const struct vr_front *f)
+const struct vr_load *vr_worker_load(const struct vr_front *f)
 {
     return f->engine.replanned ? &f->engine.load : f->config->load;
 }
@@ -108,7 +103,7 @@ static bool start(struct vr_front *f, struct vr_err *err)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old); /* the child must not run our handlers */
     pid_t front = getpid(), pid = fork();
-    if (pid == 0) become_engine(f->config, load_of(f), pair[1], front);
+    if (pid == 0) become_engine(f->config, vr_worker_load(f), pair[1], front);
     int error = errno;
     sigprocmask(SIG_SETMASK, &old, NULL);
     close(pair[1]);
@@ -121,7 +116,7 @@ static bool start(struct vr_front *f, struct vr_err *err)
     e->fd = pair[0];
     e->state = VR_WORKER_LOADING;
     e->percent = 0;
-    e->failed = false;
+    e->failed = e->must_plan = false;
     e->started_ms = e->heard_ms = vr_now_ms();
     e->n_starts++;
     f->metrics.engine_starts++;
@@ -129,7 +124,7 @@ static bool start(struct vr_front *f, struct vr_err *err)
     e->out = evbuffer_new();
     e->readable = event_new(f->base, e->fd, EV_READ | EV_PERSIST, on_readable, f);
     e->writable = event_new(f->base, e->fd, EV_WRITE, on_writable, f);
-    const struct vr_buf *load = &load_of(f)->load_json;
+    const struct vr_buf *load = &vr_worker_load(f)->load_json;
     if (!e->out || !e->readable || !e->writable || event_add(e->readable, NULL) != 0 ||
         !vr_worker_send(f, VR_WIRE_LOAD, 0, load->data, load->n))
         return vr_fail_nomem(err, "starting the engine");
@@ -189,87 +184,37 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx)
 
 /* --- what goes wrong --- */
 
-/* What the plan that failed wanted of a device, by the engine's name for it; 0 when it cannot be told. Settings and
- * plan list devices in the same order. */
-static uint64_t planned_bytes(const struct vr_load *load, const char *device)
-{
-    static const char *const parts[] = { "model_bytes", "context_bytes", "compute_bytes" };
-    json_t *settings = json_loadb(vr_buf_str(&load->load_json), load->load_json.n, 0, NULL);
-    json_t *plan = json_loadb(vr_buf_str(&load->plan_json), load->plan_json.n, 0, NULL);
-    const json_t *names = json_object_get(settings, "devices"), *uses = json_object_get(plan, "devices");
-    uint64_t sum = 0;
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *name = json_string_value(json_array_get(names, i));
-        for (size_t k = 0; name && strcmp(name, device) == 0 && k < VR_COUNT(parts); k++)
-            sum += (uint64_t)json_integer_value(json_object_get(json_array_get(uses, i), parts[k]));
-    }
-    json_decref(settings);
-    json_decref(plan);
-    return sum;
-}
-
-/* Plans again with less for the device that ran out: less than it had in the plan that failed, since its budget may be
- * far above that, and since what others took meanwhile is seen by the new plan itself. */
-static bool heal(struct vr_front *f, json_t *why, struct vr_err *err)
-{
-    struct vr_worker *e = &f->engine;
-    const struct vr_server_config *c = f->config;
-    const char *device = json_string_value(json_object_get(why, "device"));
-    uint64_t missing = (uint64_t)json_integer_value(json_object_get(why, "missing_bytes"));
-    if (!device || !c->replan || !c->learned) return vr_fail(err, VR_ENOFIT, "%s", e->trouble);
-    if (++e->heals > MAX_HEALS)
-        return vr_fail(err, VR_ENOFIT, "%s; %d plans with less memory did not help", e->trouble, MAX_HEALS);
-    uint64_t less =
-        missing ? missing + (missing / 8 > 64 * VR_MIB ? missing / 8 : 64 * VR_MIB) : (256 * VR_MIB) << (e->heals - 1);
-    if (!vr_learned_add(c->learned, device, less)) return vr_fail(err, VR_EINTERNAL, "too many devices to learn about");
-    uint64_t planned = planned_bytes(load_of(f), device);
-    if (planned) vr_learned_limit(c->learned, device, planned > less ? planned - less : 1);
-    struct vr_load next = { 0 };
-    if (!c->replan(c->ctx, c->learned, &next, err)) {
-        vr_load_done(&next);
-        return false;
-    }
-    vr_load_done(&e->load);
-    e->n_plans++;
-    e->load = next;
-    e->replanned = true;
-    struct vr_num a, b;
-    vr_log_fields(VR_WARN, (const struct vr_field[]){ { "device", device }, { 0 } },
-                  "%s; planning with %s less for it from now on (%s in all)", e->trouble, vr_fmt_bytes(&a, less),
-                  vr_fmt_bytes(&b, vr_learned_less(c->learned, device)));
-    struct vr_err no = { 0 };
-    if (c->learned_path && !vr_learned_write(c->learned_path, c->learned, &no)) vr_log(VR_WARN, "%s", no.msg);
-    return true;
-}
-
 /* FAILED: the process ends by itself after it. */
 static bool on_failed(struct vr_front *f, const struct vr_frame *frame)
 {
     struct vr_worker *e = &f->engine;
-    json_t *why = json_loadb((const char *)frame->data, frame->n, 0, NULL);
-    const char *message = json_string_value(json_object_get(why, "message"));
-    if (!why) return false;
+    const struct vr_server_config *c = f->config;
+    struct vr_failed why;
+    struct vr_err err = { 0 };
+    if (!vr_failed_read(frame->data, frame->n, &why)) return false;
     f->metrics.engine_failures++;
     e->failed = true;
-    snprintf(e->trouble, sizeof e->trouble, "%s", message ? message : "the engine failed without a reason");
-    struct vr_err err = { 0 };
-    bool again = false;
-    if (json_is_true(json_object_get(why, "out_of_memory")))
-        again = heal(f, why, &err);
+    snprintf(e->trouble, sizeof e->trouble, "%s", why.message);
+    bool short_of = why.out_of_memory && c->replan_argv && c->learned;
+    e->must_plan = short_of && e->heals < VR_MAX_HEALS && vr_heal_failed(c->learned, vr_worker_load(f), &why);
+    if (e->must_plan)
+        e->heals++;
+    else if (short_of && e->heals == VR_MAX_HEALS)
+        vr_fail(&err, VR_ENOFIT, "%s; %d plans with less memory did not help", e->trouble, VR_MAX_HEALS);
     else
-        vr_fail(&err, VR_EENGINE, "%s", e->trouble);
-    json_decref(why);
-    e->restart_at_ms = again ? vr_now_ms() : 0;
-    if (!again && !e->was_ready) {
+        vr_fail(&err, why.out_of_memory ? VR_ENOFIT : VR_EENGINE, "%s", e->trouble);
+    if (e->must_plan) {
+        vr_log(VR_WARN, "%s; planning again with less for it", e->trouble);
+    } else if (!e->was_ready) {
         vr_front_fail(f, &err);
-    } else if (!again) {
+    } else {
         snprintf(e->trouble, sizeof e->trouble, "%.500s", err.msg);
         vr_log(VR_ERROR, "%s", e->trouble);
     }
     return true;
 }
 
-static void restart_in(struct vr_front *f, uint64_t ms)
+void vr_worker_restart(struct vr_front *f, uint64_t ms)
 {
     struct vr_worker *e = &f->engine;
     e->state = VR_WORKER_RESTARTING;
@@ -287,7 +232,19 @@ static void on_restart(evutil_socket_t fd, short what, void *ctx)
     if (f->stopping) return;
     if (start(f, &err)) return;
     vr_log(VR_ERROR, "%s", err.msg); /* out of processes or memory: it may pass */
-    if (f->engine.pid == 0) restart_in(f, 5000);
+    if (f->engine.pid == 0) vr_worker_restart(f, 5000);
+}
+
+void vr_worker_restart_later(struct vr_front *f)
+{
+    struct vr_worker *e = &f->engine;
+    unsigned shift = e->was_ready ? e->attempts++ : (e->attempts ? e->attempts - 1 : 0);
+    uint64_t ms = (uint64_t)f->config->limits.restart_ms << (shift < 16 ? shift : 16);
+    if (ms > MAX_RESTART_MS) ms = MAX_RESTART_MS;
+    char in[24];
+    snprintf(in, sizeof in, "%" PRIu64, ms);
+    vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "restart_in_ms", in }, { 0 } }, "%s", e->trouble);
+    vr_worker_restart(f, ms);
 }
 
 /* Calls in flight hear of it at once. */
@@ -319,7 +276,7 @@ static void ended(struct vr_front *f, int status)
         if (f->stopping) event_base_loopexit(f->base, f->conns.n ? &(struct timeval){ 0, LAST_BYTES_MS * 1000 } : NULL);
         return;
     }
-    if (e->failed && e->restart_at_ms) return restart_in(f, 0); /* with a new plan */
+    if (e->must_plan) return vr_replan(f); /* now that the memory it had is free again */
     char how[64];
     if (WIFSIGNALED(status))
         snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -337,13 +294,7 @@ static void ended(struct vr_front *f, int status)
         vr_front_fail(f, &err);
         return;
     }
-    unsigned shift = e->was_ready ? e->attempts++ : e->attempts - 1;
-    uint64_t ms = (uint64_t)f->config->limits.restart_ms << (shift < 16 ? shift : 16);
-    if (ms > MAX_RESTART_MS) ms = MAX_RESTART_MS;
-    char in[24];
-    snprintf(in, sizeof in, "%" PRIu64, ms);
-    vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "restart_in_ms", in }, { 0 } }, "%s", e->trouble);
-    restart_in(f, ms);
+    vr_worker_restart_later(f);
 }
 
 /* --- frames in --- */
@@ -372,6 +323,8 @@ static bool on_ready(struct vr_front *f, const struct vr_frame *frame)
     e->state = VR_WORKER_READY;
     e->was_ready = true;
     e->heals = 0;
+    if (f->config->learned && vr_heal_ready(f->config->learned, vr_worker_load(f), tree, (int64_t)time(NULL)))
+        vr_replan_keep(f);
     e->percent = 100;
     e->trouble[0] = '\0';
     e->ready_ms = vr_now_ms();
@@ -491,7 +444,8 @@ bool vr_worker_open(struct vr_front *f, struct vr_err *err)
     e->child = evsignal_new(f->base, SIGCHLD, on_child, f);
     e->restart = evtimer_new(f->base, on_restart, f);
     e->tick = event_new(f->base, -1, EV_PERSIST, on_tick, f);
-    if (!e->child || !e->restart || !e->tick || event_add(e->child, NULL) != 0 ||
+    e->jobs = vr_jobs_new(f->base, 1, 0);
+    if (!e->child || !e->restart || !e->tick || !e->jobs || event_add(e->child, NULL) != 0 ||
         event_add(e->tick, &(struct timeval){ 1, 0 }) != 0)
         return vr_fail_nomem(err, "starting the engine");
     return start(f, err);
@@ -502,6 +456,8 @@ void vr_worker_stop(struct vr_front *f, uint32_t ms)
     struct vr_worker *e = &f->engine;
     bool loading = e->state == VR_WORKER_LOADING; /* it would not hear us before it is done */
     if (e->restart) event_del(e->restart);
+    vr_job_cancel(e->planning);
+    e->planning = NULL;
     e->state = e->pid ? VR_WORKER_STOPPING : VR_WORKER_GONE;
     uint8_t p[4] = { (uint8_t)ms, (uint8_t)(ms >> 8), (uint8_t)(ms >> 16), (uint8_t)(ms >> 24) };
     if (e->pid && (loading || !vr_worker_send(f, VR_WIRE_STOP, 0, p, sizeof p))) kill(e->pid, SIGKILL);
@@ -516,6 +472,7 @@ void vr_worker_close(struct vr_front *f)
         e->pid = 0;
     }
     link_close(e);
+    vr_jobs_free(e->jobs);
     if (e->child) event_free(e->child);
     if (e->restart) event_free(e->restart);
     if (e->tick) event_free(e->tick);

@@ -2,7 +2,8 @@
  *
  * A child of ours speaks frames (engine/wire.h) over one socket. When it dies, calls in flight end with an error and a
  * new one is started after a pause that doubles. When it fails because a device is out of memory, that device's budget
- * shrinks by what was missing and a new plan is made, a bounded number of times; what was learned is kept. */
+ * shrinks by what was missing (heal.h) and a new plan is made by another process, a bounded number of times; what was
+ * learned is kept. */
 #ifndef VR_SERVER_SUPERVISE_H
 #define VR_SERVER_SUPERVISE_H
 
@@ -21,6 +22,8 @@
 struct vr_front;
 struct event;
 struct evbuffer;
+struct vr_job;
+struct vr_jobs;
 
 enum vr_worker_state {
     VR_WORKER_LOADING, /* a process runs and has not said READY */
@@ -39,8 +42,11 @@ struct vr_worker {
     struct vr_buf in;                  /* bytes that are not a whole frame yet */
     struct vr_load load;               /* replaced by replan; empty: config->load */
     bool replanned, was_ready, failed; /* failed: this process said FAILED */
-    unsigned attempts;                 /* since the last time it was ready for a while */
-    unsigned heals;                    /* plans made again since the last READY */
+    bool must_plan;                    /* and another plan may help, once it is gone */
+    struct vr_jobs *jobs;
+    struct vr_job *planning; /* NULL: none */
+    unsigned attempts;       /* since the last time it was ready for a while */
+    unsigned heals;          /* plans made again since the last READY */
     unsigned n_starts, n_plans;
     int percent;
     char moment[16];   /* of loading: "load", "context", "warmup" */
@@ -59,6 +65,12 @@ void vr_worker_stop(struct vr_front *f, uint32_t ms);
 /* False: there is no engine to send to, or it has not taken what it was sent before. */
 bool vr_worker_send(struct vr_front *f, enum vr_wire_kind kind, uint32_t id, const void *payload,
                     size_t n) VR_MUST_CHECK;
+
+/* A new process after so many milliseconds, or after a pause that doubles each time. */
+void vr_worker_restart(struct vr_front *f, uint64_t ms);
+void vr_worker_restart_later(struct vr_front *f);
+/* What the engine is started with: the last plan. */
+const struct vr_load *vr_worker_load(const struct vr_front *f);
 
 const char *vr_worker_state_name(enum vr_worker_state s);
 /* Seconds until another try is worth while. */

@@ -2,7 +2,7 @@
  * tested alone.
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
- *   FAKE_ENGINE={"load_ms":300,"n_seq":4,"log":"FILE","count":"FILE","deaf":true,
+ *   FAKE_ENGINE={"load_ms":300,"n_seq":4,"log":"FILE","count":"FILE","deaf":true,"ready":{more of READY},
  *                "starts":[null,{"crash":9},{"failed":{...}}]}
  * `log` gets a line for each frame ("microseconds KIND id"), `count` counts the starts, and entry k of `starts` is what
  * the k-th start does; a deaf one does not end when its front does. Each request says what becomes of it with words in
@@ -412,10 +412,11 @@ static void on_load(const struct vr_frame *f)
     if (json_object_get(start, "crash")) raise((int)json_integer_value(json_object_get(start, "crash")));
     if (json_object_get(start, "exit")) exit((int)json_integer_value(json_object_get(start, "exit")));
     if (json_object_get(start, "failed")) send_failed(json_object_get(start, "failed"));
-    send_json(VR_WIRE_READY,
-              json_pack("{s:s,s:s,s:i,s:i,s:I,s:i,s:i,s:s,s:b,s:{s:b,s:b}}", "engine", "fake", "arch", "fake", "n_ctx",
-                        4096, "n_ctx_train", 4096, "n_seq", n_seq ? n_seq : 4, "n_vocab", 1000, "n_embd", 8, "kind",
-                        "text", "embeddings", 1, "chat", "template", 1, "tools", 1));
+    json_t *ready = json_pack("{s:s,s:s,s:i,s:i,s:I,s:i,s:i,s:s,s:b,s:{s:b,s:b}}", "engine", "fake", "arch", "fake",
+                              "n_ctx", 4096, "n_ctx_train", 4096, "n_seq", n_seq ? n_seq : 4, "n_vocab", 1000, "n_embd",
+                              8, "kind", "text", "embeddings", 1, "chat", "template", 1, "tools", 1);
+    json_object_update(ready, json_object_get(the.config, "ready"));
+    send_json(VR_WIRE_READY, ready);
 }
 
 static void on_frame(const struct vr_frame *f)

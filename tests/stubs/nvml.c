@@ -12,10 +12,12 @@
  *   old         a driver without the second version of the memory question, without CUDA version and field values
  *   many        40 devices
  *   switch      the three cards hang on an NVSwitch with 18 links each
+ *   slow        it takes VR_STUB_NVML_MS milliseconds to answer
  *   wild        absurd answers: free > total, a terminal escape in the name, huge link widths and clocks */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OK = 0, INVALID = 2, NOT_SUPPORTED = 3, NOT_LOADED = 9, NOT_FOUND = 13, LOST = 15, MISMATCH = 18 };
 
@@ -83,6 +85,8 @@ static int mood(const struct nvmlDevice *d)
 FUNCTION(nvmlInit_v2, void)
 {
     for (unsigned i = 0; i < 40; i++) devices[i].index = i;
+    const char *ms = getenv("VR_STUB_NVML_MS");
+    if (mode("slow") && ms) usleep((unsigned)atoi(ms) * 1000);
     return mode("init-fails") ? NOT_LOADED : mode("mismatch") ? MISMATCH : OK;
 }
 
