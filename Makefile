@@ -36,7 +36,7 @@ FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp benc
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients oracle asan fuzz bench fmt install clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients oracle asan fuzz bench fmt install dist check-dist clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -61,7 +61,7 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check check-oracle
 	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
-	@$(MAKE) --no-print-directory check-e2e check-clients
+	@$(MAKE) --no-print-directory check-e2e check-clients check-dist
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
 
@@ -228,6 +228,28 @@ fmt: ## format the sources
 
 install: all ## install under PREFIX (/usr/local)
 	install -D -m 755 $(B)/vram-llm "$(DESTDIR)$(PREFIX)/bin/vram-llm"
+
+# --- the tarball: any x86-64 Linux with glibc 2.34 or newer, no package needed ---
+
+COMPAT := arc4random arc4random_buf _dl_find_object
+dist: $(B)/dist/vram-llm $(B)/dist/glibc ## a tarball that runs on any x86-64 Linux with glibc >= 2.34
+	@tools/dist/make "$(B)" $(VERSION)
+
+$(B)/dist/vram-llm: $(B)/obj/cli/main.o $(LIBRARY) tools/dist/compat.c
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $(@D)/compat.o tools/dist/compat.c
+	$(Q)$(CXX) $(EXTRA) -o $@ $(B)/obj/cli/main.o $(LIBRARY) $(@D)/compat.o $(COMPAT:%=-Wl,--export-dynamic-symbol=%) \
+	  -Wl,-Bstatic -ljansson -levent_openssl -levent -lssl -lcrypto -Wl,-Bdynamic -ldl -lm \
+	  -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,'$$ORIGIN/../lib'
+
+$(B)/dist/glibc: tools/dist/glibc.c
+	@mkdir -p $(@D)
+	$(call say,TOOL)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $<
+
+check-dist: dist $(B)/tests/tiny-model
+	@tests/dist.sh "$(B)" $(VERSION)
 
 clean: ## remove what was built
 	rm -rf build
