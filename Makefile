@@ -85,6 +85,9 @@ $(B)/obj/%.o: src/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+# The page's files are part of the program as they are: src/server/page.c.
+$(B)/obj/server/page.o: $(wildcard web/*)
+
 $(B)/obj/engine/%.o: ALL_CFLAGS += $(ENGINE_INC)
 $(B)/obj/engine/%.o: | $(ENGINE_AT)/which
 
