@@ -16,7 +16,7 @@ const views = {
 
 // --- tabs: the address says which one; arrows move between them ---
 
-function show(name, focus) {
+function show(name, focus, first) {
   for (const part of parts) {
     const tab = $(`tab-${part}`), on = part === name;
     tab.setAttribute('aria-selected', String(on));
@@ -25,6 +25,7 @@ function show(name, focus) {
     if (on && focus) tab.focus();
   }
   document.title = `${$(`tab-${name}`).textContent} · vram-llm`;
+  if (!first && name !== 'chat') scrollTo(0, 0); // the chat goes to its end by itself
   views[name].shown?.();
 }
 
@@ -116,6 +117,7 @@ async function loadPlan(now) {
     views.plan.setPlan(plan);
     views.whatif.setPlan(plan);
     views.live.setPlan(plan);
+    views.chat.setPlan(plan);
   } catch (e) {
     views.plan.setProblem(e.message);
     views.whatif.setPlan(null);
@@ -136,4 +138,4 @@ listen((event, data) => {
   views.live[event === 'hello' ? 'hello' : 'tick'](data);
 });
 
-show(named());
+show(named(), false, true);

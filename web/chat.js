@@ -1,7 +1,8 @@
 // Chat with the model: a conversation that stays in this browser, streamed, stopped, asked again, edited.
 import { ApiError, stream } from './api.js';
-import { copyButton, count, fill, h, rate } from './dom.js';
+import { copyButton, count, fill, h, rate, sentence } from './dom.js';
 import { markdown } from './markdown.js';
+import { strip } from './plan.js';
 
 const STORE = 'vram-llm.chat';
 const starters = ['Hello! Who are you?', 'What is 12 + 7?', 'How much VRAM does a KV cache need?'];
@@ -42,18 +43,29 @@ export class Chat {
     const fields = settings.map(([id, label, attributes]) => h('div', { class: 'field' }, h('label', { for: `ch-${id}` }, label),
       h('input', { id: `ch-${id}`, type: 'number', inputmode: 'decimal', value: this.options[id] ?? '', ...attributes,
         on: { input: (e) => { this.options[id] = e.target.value; this.save(); } } })));
-    fill(root, h('div', { class: 'chat' },
+    this.aside = h('aside', { class: 'chat-aside', 'aria-label': 'Where the model lies', hidden: true });
+    this.speed = h('p', { class: 'aside-speed' });
+    fill(root, h('div', { class: 'chat-wide' }, h('div', { class: 'chat' },
       h('h1', { class: 'visually-hidden' }, 'Chat'),
-      this.log,
-      h('form', { class: 'composer', on: { submit: (e) => { e.preventDefault(); if (this.running) this.stop(); else this.submit(); } } }, this.input, this.send),
-      h('div', { class: 'chat-foot' }, this.hint,
+      h('div', { class: 'chat-head' },
+        h('details', { class: 'chat-settings' }, h('summary', {}, 'System prompt and sampling'),
+          h('div', { class: 'field' }, h('label', { for: 'ch-system' }, 'System prompt'), this.system$),
+          h('div', { class: 'four' }, fields)),
         h('button', { type: 'button', class: 'small', id: 'ch-clear', on: { click: () => this.clear() } }, 'New conversation')),
-      h('details', { class: 'chat-settings' }, h('summary', {}, 'System prompt and sampling'),
-        h('div', { class: 'field' }, h('label', { for: 'ch-system' }, 'System prompt'), this.system$),
-        h('div', { class: 'four' }, fields))));
+      this.log,
+      h('div', { class: 'dock' },
+        h('form', { class: 'composer', on: { submit: (e) => { e.preventDefault(); if (this.running) this.stop(); else this.submit(); } } }, this.input, this.send),
+        this.hint)), this.aside));
   }
 
-  shown() { this.grow(); this.follow(true); }
+  setPlan(plan) {
+    this.predicted = plan.predicted.decode_tok_s;
+    fill(this.aside, h('h2', {}, plan.model.name), this.speed, strip(plan),
+      h('button', { type: 'button', class: 'small', on: { click: () => document.dispatchEvent(new CustomEvent('go', { detail: 'plan' })) } }, 'The whole plan'));
+    this.aside.hidden = false;
+  }
+
+  shown() { this.grow(); this.follow(); }
 
   save() {
     const { system, options } = this;
@@ -63,6 +75,8 @@ export class Chat {
 
   setNow(now) {
     this.ready = now.engine.state === 'ready';
+    const text = [now.stream_tok_s ? `${rate(now.stream_tok_s)} tokens/s measured` : null, this.predicted ? `${rate(this.predicted)} predicted` : null].filter(Boolean).join(', ');
+    if (this.speed.textContent !== text) this.speed.textContent = text;
     this.update();
   }
 
@@ -95,7 +109,7 @@ export class Chat {
       h('p', { class: 'muted' }, 'The conversation stays in this browser.'),
       h('div', { class: 'chips' }, starters.map((s) => h('button', { type: 'button', class: 'chip', on: { click: () => { this.input.value = s; this.submit(); } } }, s)))));
     this.update();
-    this.follow(true);
+    this.follow();
   }
 
   node(m, i) {
@@ -125,7 +139,7 @@ export class Chat {
     const last = i === this.messages.length - 1;
     if (m.role === 'user') return h('button', { type: 'button', class: 'small', on: { click: () => this.edit(i) } }, 'Edit');
     return [
-      m.error ? h('p', { class: 'error', role: 'alert' }, m.error) : null,
+      m.error ? h('p', { class: 'error', role: 'alert' }, sentence(m.error)) : null,
       h('div', { class: 'message-actions' },
         m.meta ? h('span', { class: 'muted fine meta' }, this.metaText(m.meta)) : null,
         m.content ? copyButton(() => m.content) : null,
@@ -143,11 +157,12 @@ export class Chat {
     return parts.join(' · ');
   }
 
-  // Keeps the end in view, unless the reader has scrolled up.
-  follow(always) {
+  // Changes what is shown and keeps the end in view, unless the reader has scrolled up.
+  follow(change) {
     const box = document.scrollingElement;
-    if (this.log.closest('[hidden]')) return;
-    if (always || box.scrollHeight - box.scrollTop - box.clientHeight < 160) box.scrollTop = box.scrollHeight;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 120;
+    change?.();
+    if ((atEnd || !change) && !this.log.closest('[hidden]')) box.scrollTop = box.scrollHeight;
   }
 
   // --- doing ---
@@ -207,7 +222,7 @@ export class Chat {
     const node = this.nodes.at(-1), i = this.messages.length - 1;
     const t0 = performance.now();
     let first = 0, last = 0, pieces = 0, frame = 0, done = false;
-    const repaint = () => { frame = 0; this.paint(node, m, i); this.follow(false); };
+    const repaint = () => { frame = 0; this.follow(() => this.paint(node, m, i)); };
     try {
       await stream('v1/chat/completions', { body, signal: mine.signal, on: (_, data) => {
         if (data === null) { done = true; return; }
@@ -235,9 +250,8 @@ export class Chat {
     if (first && last > first && m.meta.tokens > 1) m.meta.tok_s = (m.meta.tokens - 1) / ((last - first) / 1000);
     if (this.running === mine) this.running = null;
     if (this.messages.includes(m)) { // not cleared meanwhile
-      this.paint(node, m, i);
+      this.follow(() => this.paint(node, m, i));
       this.save();
-      this.follow(false);
     }
     this.update();
   }

@@ -21,11 +21,14 @@ export const fill = (node, ...children) => {
 };
 
 export const count = (n) => Math.round(n).toLocaleString('en-US');
-export const mib = (bytes) => `${count(bytes / 1048576)} MiB`;
+export const mib = (bytes) => `${bytes < 10485760 ? (bytes / 1048576).toFixed(2) : count(bytes / 1048576)} MiB`;
 export const gib = (bytes) => `${(bytes / 1073741824).toFixed(bytes < 1048576 * 10240 ? 2 : 1)} GiB`;
 export const size = (bytes) => (bytes < 1048576 * 1024 ? mib(bytes) : gib(bytes));
 export const rate = (n) => (n === 0 ? '0' : n >= 100 ? count(n) : n >= 10 ? n.toFixed(1) : n.toFixed(2));
 export const shortName = (name) => name.replace(/^NVIDIA (GeForce )?|^AMD (Radeon )?|^Intel(\(R\))? /, '').replace(/ GPU$/, '');
+
+// As people write one: the server's messages begin small and end without a full stop.
+export const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? '' : '.') : '');
 
 export function duration(s) {
   if (s < 60) return `${Math.floor(s)} s`;

@@ -1,5 +1,5 @@
 // What the server does right now: tokens per second, devices, slots, the log. Fed by the events of api/live.
-import { count, duration, fill, gib, h, rate, shortName, size, svg } from './dom.js';
+import { count, duration, fill, h, rate, shortName, size, svg } from './dom.js';
 import { figure } from './plan.js';
 
 const SECONDS = 300, LINES = 200;
@@ -110,14 +110,14 @@ export class Live {
       rows.push(h('li', { class: 'device' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, shortName(d.name)), h('span', { class: 'device-facts' }, [d.id, ...facts].filter(Boolean).join(' · '))),
         meterBar(`${size(used)} of ${size(total)} used`, [['l0', used], ['fr', total - used]], total),
-        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, gib(used)), ` of ${gib(total)}`))));
+        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(used)), ` of ${size(total)}`))));
     }
     if (meter?.host) {
       const { ram_total_bytes: total, ram_free_bytes: free, cpu_percent: cpu } = meter.host;
       rows.push(h('li', { class: 'device' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Host'), h('span', { class: 'device-facts' }, cpu === null ? 'memory' : `CPU ${cpu} % busy`)),
         meterBar(`${size(total - free)} of ${size(total)} used`, [['h0', total - free], ['fr', free]], total),
-        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, gib(total - free)), ` of ${gib(total)}`))));
+        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(total - free)), ` of ${size(total)}`))));
     }
     fill(this.devices, rows.length ? rows : h('li', { class: 'muted' }, 'The first reading comes in a second.'));
   }

@@ -1,6 +1,6 @@
 // A plan as bars: one per device, as long as its memory; in it every layer, then KV, compute, what is free, the reserve.
 // The colours are those of `plan --svg`.
-import { copyButton, count, fill, gib, h, mib, rate, shortName, size } from './dom.js';
+import { copyButton, count, fill, h, mib, rate, sentence, shortName, size } from './dom.js';
 
 const kinds = {
   l0: 'layers', lo: 'outside the layers', lm: 'moved here', kv: 'KV cache', co: 'compute buffers', re: 'reserve',
@@ -75,9 +75,17 @@ function layersOf(d) {
   return d.n_layers === 1 ? `layer ${d.first_layer}${out}` : `layers ${d.first_layer}–${d.first_layer + d.n_layers - 1}${out}`;
 }
 
-function row(place, isHost, longest) {
+const sum = (list) => list.reduce((n, [, bytes]) => n + bytes, 0);
+
+// A small model on a large host would be a line: then a thin bar shows its share, and the bar itself the share alone.
+function magnified(list) {
+  const taken = list.filter(([kind]) => !['fr', 're', 'ot'].includes(kind));
+  return sum(taken) > 0 && sum(taken) < 0.2 * sum(list) ? taken : null;
+}
+
+function row(place, isHost, longest, alone) {
   const list = pieces(place, isHost);
-  const whole = list.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const whole = sum(list), zoomed = alone ? magnified(list) : null;
   const used = place.model_bytes + place.context_bytes + place.compute_bytes;
   const name = isHost ? 'Host memory' : shortName(place.name);
   const facts = isHost
@@ -86,9 +94,12 @@ function row(place, isHost, longest) {
   return h('li', { class: 'device' },
     h('div', { class: 'device-head' },
       h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).join(' · '))),
-    h('div', { class: 'device-bar' }, bar(list, whole, isHost ? 1 : whole / longest, `${name}: ${size(used)} used`)),
+    h('div', { class: 'device-bar' }, zoomed
+      ? [h('div', { class: 'bar thin', role: 'img', 'aria-label': `${size(used)} of ${size(whole)}` }, h('span', { class: 'seg k-h0 at-least', style: { width: `${(used / whole) * 100}%` } })),
+        h('p', { class: 'muted fine zoom-note' }, `The model’s ${size(used)}, magnified:`), bar(zoomed, sum(zoomed), 1, `${name}: ${size(used)} used`)]
+      : bar(list, whole, isHost ? 1 : whole / longest, `${name}: ${size(used)} used`)),
     h('div', { class: 'device-nums' },
-      h('span', {}, h('b', {}, gib(used)), ` of ${gib(place.free_bytes)}`),
+      h('span', {}, h('b', {}, size(used)), ` of ${size(place.free_bytes)}`),
       h('span', { class: 'muted' }, place.ms_per_token >= 0.005 ? `${place.ms_per_token.toFixed(place.ms_per_token < 1 ? 2 : 1)} ms per token` : 'no time per token'),
       place.short_bytes ? h('span', { class: 'bad-text' }, `${mib(place.short_bytes)} short`) : null));
 }
@@ -107,12 +118,35 @@ function linkText(l) {
   return `${l.a} – ${l.b}: ${kind}${l.gbs ? `, ${rate(l.gbs)} GB/s each way` : ''}${l.p2p ? ', direct' : ''}`;
 }
 
-const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.') : '');
+// Cards that were left out, those with the same reason together.
+function leftOut(excluded) {
+  const groups = new Map();
+  for (const { id, name, reason } of excluded) {
+    const why = reason.replace(/^.*? left out: /, '');
+    groups.set(why, [...(groups.get(why) ?? []), `${shortName(name)} (${id})`]);
+  }
+  return [...groups].map(([why, cards]) => h('li', {}, h('b', {}, cards.join(', ')), `: ${why}.`));
+}
+
+// The places of a plan as small bars with nothing to do on them, for beside the chat.
+export function strip(plan) {
+  const places = plan.devices.length ? plan.devices : [plan.host];
+  const longest = Math.max(...places.map((d) => sum(pieces(d, d === plan.host))));
+  return h('ul', { class: 'strip' }, places.map((d) => {
+    const all = pieces(d, d === plan.host), list = d === plan.host ? magnified(all) ?? all : all;
+    const whole = sum(list), used = d.model_bytes + d.context_bytes + d.compute_bytes;
+    return h('li', {},
+      h('div', { class: 'strip-head' }, h('b', {}, d === plan.host ? 'Host memory' : shortName(d.name)), h('span', { class: 'muted' }, size(used))),
+      h('div', { class: 'bar small-bar', role: 'img', 'aria-label': `${size(used)} used, ${d === plan.host ? `${d.n_layers} layers` : layersOf(d)}`, style: { width: `${d === plan.host ? 100 : (whole / longest) * 100}%` } },
+        list.map(([kind, bytes]) => h('span', { class: `seg k-${kind}`, style: { width: `${(bytes / whole) * 100}%` } }))),
+      h('div', { class: 'muted fine' }, d === plan.host ? `${d.n_layers} layers` : layersOf(d)));
+  }));
+}
 
 // All of a plan but its title and figures.
 export function planBody(plan) {
   const lists = [...plan.devices.map((d) => pieces(d, false)), pieces(plan.host, true)];
-  const longest = Math.max(1, ...lists.slice(0, -1).map((list) => list.reduce((sum, [, b]) => sum + b, 0)));
+  const longest = Math.max(1, ...lists.slice(0, -1).map(sum));
   const left = (plan.excluded ?? []).map((x) => x.reason);
   const reasons = (plan.reasons ?? []).filter((r) => !left.includes(r));
   const commands = Object.entries(plan.commands ?? {});
@@ -120,7 +154,7 @@ export function planBody(plan) {
   return [
     h('div', { class: 'card' },
       h('h3', {}, plan.devices.length ? 'Where every layer lies' : 'Where it lies'),
-      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest)), needsHost ? row(plan.host, true, longest) : null),
+      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest)), needsHost ? row(plan.host, true, longest, plan.devices.length === 0) : null),
       plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes them. The host’s bar has its own scale.') : null,
       legend(lists)),
     h('div', { class: 'columns' },
@@ -129,7 +163,7 @@ export function planBody(plan) {
         plan.exact === false ? h('p', { class: 'muted' }, 'Some of it is an estimate.') : null,
         h('p', { class: 'muted fine' }, `Confirmed by ${plan.dry_runs} dry run${plan.dry_runs === 1 ? '' : 's'} of llama.cpp in ${count(plan.plan_ms)} ms.`)),
       left.length || plan.links?.length ? h('div', { class: 'card' },
-        left.length ? [h('h3', {}, 'Left out'), h('ul', { class: 'reasons' }, left.map((r) => h('li', {}, sentence(r))))] : null,
+        left.length ? [h('h3', {}, 'Left out'), h('ul', { class: 'reasons' }, leftOut(plan.excluded))] : null,
         plan.links?.length ? [h('h3', {}, 'Links'), h('ul', { class: 'reasons' }, plan.links.map((l) => h('li', {}, linkText(l))))] : null) : null),
     commands.length && plan.devices.length ? h('details', { class: 'card' },
       h('summary', {}, 'The same in llama.cpp’s own server'),
@@ -141,7 +175,7 @@ export function planBody(plan) {
 
 export function subtitle(plan) {
   const m = plan.model, g = plan.goal;
-  return [m.quant, `${(m.params / 1e9).toFixed(m.params < 1e9 ? 3 : 1)} B parameters`, size(m.bytes), `${m.n_layers} layers`,
+  return [m.quant, m.params < 1e9 ? `${(m.params / 1e6).toFixed(1)} M parameters` : `${(m.params / 1e9).toFixed(1)} B parameters`, size(m.bytes), `${m.n_layers} layers`,
     `${count(g.n_ctx)} tokens of context`, g.type_k === g.type_v ? `${g.type_k} cache` : `${g.type_k}/${g.type_v} cache`].join(' · ');
 }
 

@@ -1,6 +1,6 @@
 // What if: other cards, another context, another model. Every change asks the server for the plan of it; the last one wins.
 import { get, post } from './api.js';
-import { count, debounce, fill, h, rate, shortName, size } from './dom.js';
+import { count, debounce, fill, h, rate, sentence, shortName, size } from './dom.js';
 import { figure, planBody, subtitle } from './plan.js';
 
 const caches = ['f16', 'q8_0', 'q5_1', 'q4_0', 'bf16', 'f32'];
@@ -30,7 +30,7 @@ export class WhatIf {
 
   build(root) {
     this.search = h('input', { id: 'wi-search', type: 'text', role: 'combobox', autocomplete: 'off', spellcheck: 'false', 'aria-expanded': 'false',
-      'aria-controls': 'wi-found', 'aria-autocomplete': 'list', placeholder: 'Add a card: 3090, A6000, RX 7900 …',
+      'aria-controls': 'wi-found', 'aria-autocomplete': 'list', placeholder: 'Add a card: 3090, A6000 …',
       on: { input: () => this.find(), keydown: (e) => this.key(e), focus: () => this.find(), blur: () => this.closeList() } });
     this.found = h('ul', { id: 'wi-found', class: 'found', role: 'listbox', 'aria-label': 'Known cards', hidden: true });
     this.list = h('ul', { class: 'cards', 'aria-label': 'Cards' });
@@ -72,10 +72,7 @@ export class WhatIf {
       const groups = new Map();
       for (const d of [...plan.devices, ...plan.excluded]) groups.set(shortName(d.name), (groups.get(shortName(d.name)) ?? 0) + 1);
       this.cards = [...groups].map(([name, n]) => ({ name, n }));
-      this.max = plan.model.n_ctx_train || this.max;
-      this.slider.max = String(Math.ceil(Math.log2(this.max / MIN_CTX) * 4));
-      this.ctx.value = String(plan.goal.n_ctx);
-      this.slider.value = String(toSlider(plan.goal.n_ctx));
+      this.setRange(plan.model.n_ctx_train, plan.goal.n_ctx);
       this.cache.value = caches.includes(plan.goal.type_k) ? plan.goal.type_k : 'f16';
       this.optimize.value = plan.goal.optimize;
       this.n_seq = plan.goal.n_seq;
@@ -87,7 +84,7 @@ export class WhatIf {
       fill(this.model, h('option', { value: '' }, `${loaded} (loaded)`), models.map((m) =>
         h('option', { value: m.id, disabled: m.missing_parts > 0 }, `${m.id.replace(/(-00001-of-\d+)?\.gguf$/i, '')} · ${size(m.bytes)}${m.missing_parts ? ', incomplete' : ''}`)));
     } catch (e) {
-      this.tell(e.message, 'bad');
+      this.tell(sentence(e.message), 'bad');
     }
     // A card of this machine that the table does not know can be planned only with its size.
     const known = new Map(this.gpus.map((g) => [g.name, g]));
@@ -97,6 +94,14 @@ export class WhatIf {
     }
     this.showCards();
     if (this.visible) this.ask();
+  }
+
+  // The slider goes as far as the model was trained for.
+  setRange(max, n_ctx) {
+    this.max = max || this.max;
+    this.slider.max = String(Math.max(1, Math.ceil(Math.log2(this.max / MIN_CTX) * 4)));
+    this.ctx.value = String(n_ctx);
+    this.slider.value = String(toSlider(n_ctx));
   }
 
   shown() {
@@ -199,14 +204,12 @@ export class WhatIf {
     try {
       const plan = await post('api/plan', this.body(more), { signal: mine.signal });
       if (mine !== this.asked) return;
-      if (more?.n_ctx === 0 && plan.goal) { // what was found becomes what is asked
-        this.ctx.value = String(plan.goal.n_ctx);
-        this.slider.value = String(toSlider(plan.goal.n_ctx));
-      }
+      // what was found becomes what is asked; what somebody types meanwhile is theirs
+      if (plan.goal) this.setRange(plan.model.n_ctx_train, more?.n_ctx === 0 ? plan.goal.n_ctx : this.ctx.value);
       this.show(plan, mine.signal);
     } catch (e) {
       if (e.name === 'AbortError' || mine !== this.asked) return;
-      this.tell(e.message, 'bad');
+      this.tell(sentence(e.message), 'bad');
       fill(this.result);
     }
     this.result.setAttribute('aria-busy', 'false');
@@ -217,7 +220,7 @@ export class WhatIf {
   show(plan, signal) {
     if (!plan.fits) {
       this.tell('It does not fit.', 'bad');
-      fill(this.result, h('div', { class: 'card' }, h('p', {}, plan.reason ?? 'One of the places is too small.'), this.hints = h('div', { class: 'hints' })), plan.devices ? planBody(plan) : null);
+      fill(this.result, h('div', { class: 'card' }, h('p', {}, sentence(plan.reason ?? 'one of the places is too small')), this.hints = h('div', { class: 'hints' })), plan.devices ? planBody(plan) : null);
       this.suggest(signal);
       return;
     }
@@ -237,7 +240,7 @@ export class WhatIf {
     const biggest = [...this.cards].sort((a, b) => (this.gpus.find((g) => g.name === b.name)?.mib ?? 0) - (this.gpus.find((g) => g.name === a.name)?.mib ?? 0))[0];
     const more = biggest && this.cards.map((c) => `${c.n + (c === biggest ? 1 : 0)}x ${c.spec ?? c.name}`).join(', ');
     const tries = [
-      [{ n_ctx: 0 }, (p) => `${count(p.goal.n_ctx)} tokens of context`, (p) => { this.ctx.value = String(p.goal.n_ctx); this.slider.value = String(toSlider(p.goal.n_ctx)); this.changed(); }],
+      [{ n_ctx: 0 }, (p) => `${count(p.goal.n_ctx)} tokens of context`, (p) => { this.setRange(p.model.n_ctx_train, p.goal.n_ctx); this.changed(); }],
       [{ cache_type_k: 'q8_0', cache_type_v: 'q8_0' }, () => 'a q8_0 cache', () => { this.cache.value = 'q8_0'; this.changed(); }],
       biggest && [{ gpus: more }, () => `one more ${biggest.name}`, () => this.add(biggest.name)],
     ].filter(Boolean);
