@@ -93,7 +93,7 @@ function row(place, isHost, longest, alone) {
     : [place.id, layersOf(place), place.bandwidth_gbs ? `${count(place.bandwidth_gbs)} GB/s` : null, place.link && place.link !== '?' ? place.link : null];
   return h('li', { class: 'device' },
     h('div', { class: 'device-head' },
-      h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).join(' · '))),
+      h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).map((f) => f.replaceAll(' ', '\u00a0')).join(' · '))),
     h('div', { class: 'device-bar' }, zoomed
       ? [h('div', { class: 'bar thin', role: 'img', 'aria-label': `${size(used)} of ${size(whole)}` }, h('span', { class: 'seg k-h0 at-least', style: { width: `${(used / whole) * 100}%` } })),
         h('p', { class: 'muted fine zoom-note' }, `The model’s ${size(used)}, magnified:`), bar(zoomed, sum(zoomed), 1, `${name}: ${size(used)} used`)]
@@ -173,9 +173,14 @@ export function planBody(plan) {
   ];
 }
 
+function parameters(n) {
+  const [unit, by] = n < 1e9 ? ['M', 1e6] : n < 1e12 ? ['B', 1e9] : ['T', 1e12];
+  return `${(n / by).toFixed(n < 1e12 ? 1 : 2)} ${unit}`;
+}
+
 export function subtitle(plan) {
   const m = plan.model, g = plan.goal;
-  return [m.quant, m.params < 1e9 ? `${(m.params / 1e6).toFixed(1)} M parameters` : `${(m.params / 1e9).toFixed(1)} B parameters`, size(m.bytes), `${m.n_layers} layers`,
+  return [m.quant, `${parameters(m.params)} parameters`, size(m.bytes), `${m.n_layers} layers`,
     `${count(g.n_ctx)} tokens of context`, g.type_k === g.type_v ? `${g.type_k} cache` : `${g.type_k}/${g.type_v} cache`].join(' · ');
 }
 
@@ -197,6 +202,7 @@ export class PlanView {
   }
 
   setPlan(plan) {
+    this.plan = plan;
     const p = plan.predicted;
     fill(this.root,
       h('div', { class: 'title' }, h('h1', {}, plan.model.name), h('p', { class: 'muted' }, subtitle(plan))),
@@ -211,6 +217,8 @@ export class PlanView {
   setNow(now) {
     const known = now.stream_tok_s > 0;
     this.measured.textContent = known ? rate(now.stream_tok_s) : '–';
-    this.measuredNote.textContent = known ? 'one stream, recent answers' : 'chat to find out';
+    const here = new Set((now.meter?.devices ?? []).map((d) => `${d.id} ${d.name}`));
+    const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => here.has(`${d.id} ${d.name}`));
+    this.measuredNote.textContent = virtual ? 'virtual cards: the CPU computes' : known ? 'one stream, recent answers' : 'chat to find out';
   }
 }

@@ -37,7 +37,7 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   const s = await serve({ args: ['--machine', rig, '--n-ctx', '8192'] });
   const page = await open(s.url);
   await page.waitForSelector('#panel-plan .device');
-  const text = await page.innerText('#panel-plan');
+  const text = (await page.innerText('#panel-plan')).replaceAll('\u00a0', ' ');
   for (const part of ['Devstral', 'RTX 3090', 'layers 0–39, output', '936 GB/s', 'PCIe 4 x8', 'Left out', 'CUDA2', 'search was exhaustive', 'Predicted', 'Measured', 'Host memory', 'KV cache'])
     ok(text.includes(part), `'${part}' is missing in ${text}`);
   const plan = (await s.get('/api/plan')).json;
