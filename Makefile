@@ -36,7 +36,7 @@ FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp benc
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients oracle asan fuzz bench fmt install dist check-dist clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients check-browser oracle asan fuzz bench fmt install dist check-dist clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -61,7 +61,7 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check check-oracle
 	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
-	@$(MAKE) --no-print-directory check-e2e check-clients check-dist
+	@$(MAKE) --no-print-directory check-e2e check-clients check-browser check-dist
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
 
@@ -84,6 +84,9 @@ $(B)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The page's files are part of the program as they are: src/server/page.c.
+$(B)/obj/server/page.o: $(wildcard web/*)
 
 $(B)/obj/engine/%.o: ALL_CFLAGS += $(ENGINE_INC)
 $(B)/obj/engine/%.o: | $(ENGINE_AT)/which
@@ -146,6 +149,10 @@ check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/
 
 check-clients: $(B)/vram-llm $(B)/tests/fake-engine
 	@tests/clients/run "$(B)"
+
+# The page, in a real browser.
+check-browser: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/libnvml-stub.so
+	@tests/browser/run "$(B)"
 
 check-oracle:
 	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/oracle/oracle $(ORACLE_STUBS)

@@ -201,6 +201,27 @@ static json_t *json_settings(const struct vr_options *o)
                      (json_int_t)o->threads, "mmap", !o->no_mmap, "mlock", o->mlock, "embeddings", o->embeddings);
 }
 
+/* What GET /api/plan answers. */
+static bool print_plan(const struct vr_options *o, const struct vr_fit_ask *ask, const struct vr_outcome *outcome,
+                       struct vr_load *out, struct vr_err *err)
+{
+    json_t *plan = json_object();
+    json_object_set_new(plan, "model", vr_json_model(ask->model));
+    json_object_set_new(plan, "goal", vr_json_goal(&outcome->trial.context, o->optimize));
+    json_object_update_new(plan, vr_json_outcome(ask, outcome));
+    return print(plan, &out->plan_json, err);
+}
+
+/* Without a device the settings say all on the host already, and the plan is there to be looked at. */
+static bool add_host_plan(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_load *out, struct vr_err *err)
+{
+    VR_AUTO_OUTCOME outcome = { 0 };
+    struct vr_err no = { 0 };
+    if (vr_placement_find(o, ask, &outcome, &no)) return print_plan(o, ask, &outcome, out, err);
+    vr_log(VR_DEBUG, "there is no plan to show: %s", no.msg);
+    return true;
+}
+
 /* Plans for the devices there are, and adds the placement to the settings. */
 static bool add_plan(const struct vr_options *o, const struct vr_model *m, const struct vr_learned *learned,
                      json_t *load, struct vr_load *out, struct vr_err *err)
@@ -214,12 +235,12 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
     keep_usable(o, &in);
     const struct vr_budgets usable = in.budgets;
     vr_input_learned(&in, learned);
-    if (usable.n == 0) return true;
     struct vr_speeds speeds;
     vr_speeds_guess(&in.machine, &speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
     /* rows of logits, as src/engine/load.c asks for them */
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
+    if (usable.n == 0) return add_host_plan(o, &ask, out, err);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
     json_object_update_new(load, json_placement(&in, &outcome, &seen, virtual));
@@ -228,11 +249,7 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
         set_visible(&in, &seen, &out->env);
     else if (seen.n)
         json_object_set_new(load, "vgpus", json_vgpus(&in, &seen, &outcome, learned->n_fails));
-    json_t *plan = json_object();
-    json_object_set_new(plan, "model", vr_json_model(m));
-    json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
-    json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
-    return print(plan, &out->plan_json, err);
+    return print_plan(o, &ask, &outcome, out, err);
 }
 
 bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, const struct vr_learned *learned,

@@ -87,6 +87,12 @@ static void name_of(const char *path, char *out, size_t n)
     if (len > 15 && sscanf(out + len - 15, "-%5u-of-%5u", &part, &parts) == 2) out[len - 15] = '\0';
 }
 
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 static bool check_mlock(const struct vr_options *o, uint64_t bytes, struct vr_err *err)
 {
     struct rlimit r;
@@ -178,6 +184,9 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     if (!read_keys(o, &lists.keys, err) || !list_split(&lists.origins, o->cors_origin, ",", "--cors-origin", err) ||
         !list_split(&lists.hosts, o->allow_host, ",", "--allow-host", err))
         return false;
+    VR_AUTO_FREE char *models_dir = o->models_dir ? realpath(o->models_dir, NULL) : NULL;
+    if (o->models_dir && (!models_dir || !is_directory(models_dir)))
+        return vr_fail(err, VR_EUSAGE, "--models-dir: %s is not a directory", o->models_dir);
     VR_AUTO(vr_model) model = vr_model_open(o->model, err);
     if (!model || !check_mlock(o, model->tensor_bytes, err)) return false;
 
@@ -209,6 +218,7 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
                                        .tell = tell,
                                        .learned = &learned,
                                        .learned_path = keeps ? path : NULL,
+                                       .models_dir = models_dir,
                                        .limits = limits_of(o) };
     return run(&config, err);
 }

@@ -124,8 +124,8 @@ static void tell_host(struct teller *t, const struct vr_footprint *f)
     const struct vr_verdict *v = &t->o->verdict;
     struct vr_num x;
     if (v->host_layers)
-        tell(t, "%" PRIu32 " layer%s in host memory: the devices together are too small", v->host_layers,
-             v->host_layers == 1 ? " stays" : "s stay");
+        tell(t, "%" PRIu32 " layer%s in host memory: %s", v->host_layers, v->host_layers == 1 ? " stays" : "s stay",
+             t->a->budgets->n ? "the devices together are too small" : "there is no GPU to use");
     uint64_t beyond_input = v->host.model_bytes > f->input_host_bytes ? v->host.model_bytes - f->input_host_bytes : 0;
     if (beyond_input == 0 || v->host_layers) return;
     size_t full = 0;

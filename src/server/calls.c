@@ -7,11 +7,12 @@
 #include "server/front.h"
 #include "server/render.h"
 
-#define MAX_WHOLE    (64 << 20) /* bytes of one choice that is answered whole */
-#define PING_MS      15000
-#define EARLY_MS     5000  /* a stream that waits longer for its turn begins without it */
-#define SCRATCH_SEND 16384 /* pieces for one stream are joined up to this */
-#define SCRATCH_KEEP (256 << 10)
+#define MAX_WHOLE      (64 << 20) /* bytes of one choice that is answered whole */
+#define PING_MS        15000
+#define EARLY_MS       5000  /* a stream that waits longer for its turn begins without it */
+#define SCRATCH_SEND   16384 /* pieces for one stream are joined up to this */
+#define SCRATCH_KEEP   (256 << 10)
+#define MEASURE_TOKENS 8 /* fewer tell nothing about speed */
 
 bool vr_calls_init(struct vr_calls *c)
 {
@@ -285,6 +286,14 @@ static bool on_delta(struct vr_front *f, struct vr_call *call, const struct vr_f
     return true;
 }
 
+/* How fast one stream gets its text. The first token belongs to the prompt's time. */
+static void measure(struct vr_front *f, const struct vr_wire_end *e)
+{
+    if (e->completion_tokens < MEASURE_TOKENS || !(e->text_ms > 0)) return;
+    double tok_s = (e->completion_tokens - 1) / (double)e->text_ms * 1e3, *average = &f->metrics.text_tok_s;
+    *average += (tok_s - *average) * (*average > 0 ? 0.3 : 1);
+}
+
 static bool on_end(struct vr_front *f, struct vr_call *call, const struct vr_frame *frame)
 {
     struct vr_wire_end e;
@@ -302,6 +311,7 @@ static bool on_end(struct vr_front *f, struct vr_call *call, const struct vr_fra
     bool first = call->n_open == (call->kind == VR_CALL_EMBEDDING ? 1 : call->n_choices);
     c->ended = true;
     c->reason = (uint8_t)e.reason;
+    measure(f, &e);
     call->text_tokens += e.completion_tokens;
     call->reasoning_tokens += e.reasoning_tokens;
     call->cached_tokens = (first ? 0 : call->cached_tokens) + e.cached_tokens;

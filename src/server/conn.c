@@ -52,6 +52,10 @@ static void conn_free(struct vr_conn *c)
         c->status = CLIENT_GONE;
         vr_conn_log(c);
         vr_call_cancel(c->front, c->call);
+    } else if (c->gone) {
+        c->status = CLIENT_GONE;
+        vr_conn_log(c);
+        c->gone(c);
     }
     request_free(c);
     if (c->prev)
@@ -89,6 +93,8 @@ static void linger(struct vr_conn *c)
 void vr_conn_done(struct vr_conn *c)
 {
     vr_conn_log(c);
+    c->gone = NULL;
+    c->work = NULL;
     free(VR_TAKE(c->origin));
     if (!c->keep_alive || c->front->stopping) {
         linger(c);
@@ -370,7 +376,7 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
     if (what & BEV_EVENT_CONNECTED) return; /* the TLS handshake is done */
     if (c->overrun) return drop(c);
     bool waits = evbuffer_get_length(bufferevent_get_output(bev)) > 0;
-    if (!(what & BEV_EVENT_EOF) || !waits || c->call) {
+    if (!(what & BEV_EVENT_EOF) || !waits || c->call || c->gone) {
         conn_free(c);
         return;
     }

@@ -51,8 +51,12 @@ struct vr_conn {
     struct vr_asked *request;
     const struct vr_route *route;
     struct vr_call *call; /* in flight; its owner is calls.c */
-    char *origin;         /* an allowed one, to be echoed; NULL: none */
-    char id[40];          /* of the request, for the log and the client */
+    /* Set by a route that answers later and is no call: called when the client goes away before its reply is complete.
+     */
+    void (*gone)(struct vr_conn *c);
+    void *work;   /* that route's */
+    char *origin; /* an allowed one, to be echoed; NULL: none */
+    char id[40];  /* of the request, for the log and the client */
     int fd;
     uint8_t state;
     uint8_t method;

@@ -11,7 +11,9 @@
 #include "server/auth.h"
 #include "server/calls.h"
 #include "server/conn.h"
+#include "server/job.h"
 #include "server/metrics.h"
+#include "server/pulse.h"
 #include "server/server.h"
 #include "server/supervise.h"
 
@@ -24,6 +26,8 @@ struct vr_front {
     struct vr_calls calls;
     struct vr_worker engine;
     struct vr_metrics metrics;
+    struct vr_jobs *jobs;   /* plans that the page asks for */
+    struct vr_pulse *pulse; /* what the page sees live */
     uint64_t started_ms;
     int64_t started_unix;     /* what "created" says about the model */
     char fingerprint[24];     /* system_fingerprint: changes with the program and the model */

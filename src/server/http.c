@@ -183,6 +183,7 @@ static const struct header {
     KEEP("x-api-key", api_key),
     KEEP("x-request-id", request_id),
     KEEP("access-control-request-headers", want_headers),
+    KEEP("if-none-match", if_none_match),
     RULE("content-length", on_length),
     RULE("transfer-encoding", on_transfer),
     RULE("expect", on_expect),
@@ -340,6 +341,7 @@ const char *vr_http_reason(int status)
     } reasons[] = {
         { 200, "OK" },
         { 204, "No Content" },
+        { 304, "Not Modified" },
         { 400, "Bad Request" },
         { 401, "Unauthorized" },
         { 403, "Forbidden" },

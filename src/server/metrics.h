@@ -21,6 +21,7 @@ struct vr_metrics {
     uint64_t prompt_tokens, cached_tokens, text_tokens, cancelled, stalled, refused_connections;
     uint64_t engine_starts, engine_crashes, engine_failures;
     struct vr_histogram first_token_s, request_s;
+    double text_tok_s; /* of one stream, over recent answers; 0: none yet */
 };
 
 void vr_histogram_add(struct vr_histogram *h, double seconds);

@@ -74,7 +74,7 @@ void vr_reply(struct vr_conn *c, int status, const char *type, const char *more,
 {
     VR_AUTO_BUF out = { 0 };
     add_head(c, &out, status, type, more);
-    if (status != 204) vr_buf_addf(&out, "Content-Length: %zu\r\n", n);
+    if (status != 204 && status != 304) vr_buf_addf(&out, "Content-Length: %zu\r\n", n);
     vr_buf_adds(&out, "\r\n");
     bool with_body = n && c->method != VR_HEAD;
     if (with_body && n < 16384) vr_buf_add(&out, body, n);

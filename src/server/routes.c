@@ -13,19 +13,21 @@ static const struct vr_route routes[] = {
 static bool matches(const struct vr_route *r, struct vr_slice path)
 {
     size_t n = strlen(r->path);
-    if (r->path[n - 1] == '/') return path.n > n && memcmp(path.p, r->path, n) == 0;
+    if (n > 1 && r->path[n - 1] == '/') return path.n > n && memcmp(path.p, r->path, n) == 0;
     return path.n == n && memcmp(path.p, r->path, n) == 0;
 }
 
 const struct vr_route *vr_route_find(enum vr_method method, struct vr_slice path, char *allow, size_t n)
 {
-    *allow = '\0';
+    bool get = false, post = false;
     for (size_t i = 0; i < VR_COUNT(routes); i++) {
         const struct vr_route *r = &routes[i];
         if (!matches(r, path)) continue;
         if (r->method == method || (r->method == VR_GET && method == VR_HEAD)) return r;
-        snprintf(allow, n, "%s", r->method == VR_GET ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+        get |= r->method == VR_GET;
+        post |= r->method == VR_POST;
     }
+    snprintf(allow, n, "%s%s%s", get ? "GET, HEAD, " : "", post ? "POST, " : "", get || post ? "OPTIONS" : "");
     return NULL;
 }
 

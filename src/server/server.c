@@ -16,7 +16,9 @@
 #include "base/log.h"
 #include "server/front.h"
 
-#define OTHER_FDS 64 /* that are no connections: log, engine, libraries */
+#define OTHER_FDS         64 /* that are no connections: log, engine, libraries */
+#define MAX_PLANS         2  /* that are made at the same time for the page */
+#define MAX_PLANS_WAITING 16
 
 struct vr_limits vr_limits_default(void)
 {
@@ -160,6 +162,9 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
         if (!signals[i] || event_add(signals[i], NULL) != 0) return vr_fail_nomem(err, "starting the server");
     }
     bool v6 = strchr(c->host, ':') != NULL;
+    f->jobs = vr_jobs_new(f->base, MAX_PLANS, MAX_PLANS_WAITING);
+    f->pulse = vr_pulse_new(f);
+    if (!f->jobs || !f->pulse) return vr_fail_nomem(err, "starting the server");
     vr_log(VR_INFO, "listening on %s://%s%s%s:%u%s", f->tls ? "https" : "http", v6 ? "[" : "", c->host, v6 ? "]" : "",
            f->port, vr_auth_has_keys(f->auth) ? ", with API keys" : "");
     return vr_worker_open(f, err);
@@ -168,6 +173,8 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
 static void front_close(struct vr_front *f, struct event **signals)
 {
     vr_conns_close(f);
+    vr_pulse_free(f->pulse);
+    vr_jobs_free(f->jobs);
     vr_worker_close(f);
     vr_calls_done(&f->calls);
     for (size_t i = 0; i < 2; i++)

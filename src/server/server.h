@@ -50,6 +50,8 @@ struct vr_server_config {
     struct vr_learned *learned; /* known before; changes */
     const char *learned_path;   /* written when it does; NULL: nowhere */
 
+    const char *models_dir; /* whose GGUF files the page may plan with; absolute; NULL: none */
+
     struct vr_limits limits;
 };
 

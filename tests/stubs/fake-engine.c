@@ -7,7 +7,8 @@
  * `log` gets a line for each frame ("microseconds KIND id"), `count` counts the starts, and entry k of `starts` is what
  * the k-th start does; a deaf one does not end when its front does. Each request says what becomes of it with words in
  * its last message or prompt: tokens=N delay=MS size=BYTES wait=MS hang stall crash=N error=STATUS
- * error_after=N failed_after=N malformed_after=N think cached=N dump unicode */
+ * error_after=N failed_after=N malformed_after=N think cached=N dump unicode; "say:TEXT" at its end is said, in pieces
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -24,8 +25,9 @@
 #include "base/json.h"
 #include "engine/wire.h"
 
-#define MAX_WORK 20000
-#define MAX_OUT  (8 << 20) /* a real engine would hold a request back as well */
+#define MAX_WORK  20000
+#define SAY_BYTES 12
+#define MAX_OUT   (8 << 20) /* a real engine would hold a request back as well */
 
 struct work {
     uint32_t id;
@@ -36,6 +38,7 @@ struct work {
     bool hang, stall, think, unicode, tool, begun;
     unsigned max_tokens;
     char *text; /* what to say instead of "token k" */
+    char *say;  /* the same in pieces of SAY_BYTES or so */
     char *tool_name, *arguments;
     json_t *inputs;
     uint64_t due_us, arrived_us;
@@ -46,7 +49,7 @@ static struct {
     struct vr_buf in, out;
     struct work *work[MAX_WORK];
     size_t n_work;
-    uint64_t status_us, stop_us, n_requests, n_cancelled;
+    uint64_t status_us, stop_us, n_requests, n_cancelled, n_tokens;
     json_t *config;
     FILE *log;
 } the;
@@ -143,9 +146,18 @@ static void add_logprobs(struct work *w, unsigned choice, const char *token, siz
     vr_wire_add_delta(&the.out, w->id, (uint8_t)choice, VR_DELTA_LOGPROBS, b.data, b.n);
 }
 
+/* Where piece k of a text begins: never within a character. */
+static const char *piece_of(const char *text, unsigned k)
+{
+    size_t n = strlen(text), at = (size_t)k * SAY_BYTES < n ? (size_t)k * SAY_BYTES : n;
+    while (at < n && ((unsigned char)text[at] & 0xC0) == 0x80) at++;
+    return text + at;
+}
+
 static void add_token(struct work *w, unsigned choice)
 {
     char text[64];
+    the.n_tokens++;
     if (w->tool) {
         VR_AUTO_BUF b = { 0 };
         if (w->at == 0) {
@@ -171,6 +183,12 @@ static void add_token(struct work *w, unsigned choice)
         if (w->logprobs) add_logprobs(w, choice, w->text, strlen(w->text));
         return;
     }
+    if (w->say && !thinks) {
+        unsigned k = w->at - (w->think ? 3 : 0);
+        const char *from = piece_of(w->say, k), *to = piece_of(w->say, k + 1);
+        if (to > from) vr_wire_add_delta(&the.out, w->id, (uint8_t)choice, what, from, (size_t)(to - from));
+        return;
+    }
     snprintf(text, sizeof text, "%s%u ", w->unicode ? "grüße \xF0\x9F\x98\x80 " : thinks ? "think" : "token", w->at);
     VR_AUTO_BUF b = { 0 };
     vr_buf_adds(&b, text);
@@ -184,6 +202,7 @@ static void free_work(size_t i)
     struct work *w = the.work[i];
     json_decref(w->inputs);
     free(w->text);
+    free(w->say);
     free(w->tool_name);
     free(w->arguments);
     free(w);
@@ -198,7 +217,8 @@ static void end_all(struct work *w, enum vr_end reason)
                                  .stop = VR_NO_STOP,
                                  .completion_tokens = w->at,
                                  .reasoning_tokens = w->think ? 3 : 0,
-                                 .cached_tokens = c ? 0 : w->cached };
+                                 .cached_tokens = c ? 0 : w->cached,
+                                 .text_ms = (float)(now_us() - w->arrived_us) / 1e3f };
         vr_wire_add_end(&the.out, w->id, &e);
     }
 }
@@ -351,6 +371,11 @@ static void on_request(const struct vr_frame *f)
     w->inputs = json_incref(json_object_get(body, "input"));
     w->arrived_us = now_us();
     w->due_us = w->hang ? UINT64_MAX : w->arrived_us + word(text, "wait", 0) * 1000u;
+    const char *say = strstr(text, "say:");
+    if (say) {
+        w->say = strdup(say + 4);
+        w->tokens = (unsigned)(strlen(w->say) / SAY_BYTES) + 1 + (w->think ? 3 : 0);
+    }
     if (word(text, "dump", 0)) {
         w->text = strndup((const char *)f->data, f->n);
         w->tokens = 1;
@@ -377,9 +402,16 @@ static void on_cancel(uint32_t id)
 static void send_status(void)
 {
     json_t *slots = json_array();
+    for (size_t i = 0; i < 4; i++) {
+        const struct work *w = i < the.n_work ? the.work[i] : NULL;
+        json_array_append_new(slots, json_pack("{s:i,s:s,s:i,s:i,s:i}", "id", (int)i, "state", w ? "text" : "idle",
+                                               "n_cached", 0, "n_prompt", w ? 5 : 0, "n_text", w ? (int)w->at : 0));
+    }
     send_json(VR_WIRE_STATUS,
-              json_pack("{s:o,s:I,s:i,s:I,s:I}", "slots", slots, "running", (json_int_t)the.n_work, "queued", 0,
-                        "requests", (json_int_t)the.n_requests, "cancelled", (json_int_t)the.n_cancelled));
+              json_pack("{s:o,s:i,s:I,s:i,s:I,s:I,s:I,s:I}", "slots", slots, "n_ctx_seq", 1024, "running",
+                        (json_int_t)the.n_work, "queued", 0, "requests", (json_int_t)the.n_requests, "cancelled",
+                        (json_int_t)the.n_cancelled, "text_tokens", (json_int_t)the.n_tokens, "prompt_tokens",
+                        (json_int_t)(5 * the.n_requests)));
 }
 
 /* --- loading --- */

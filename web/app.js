@@ -1,0 +1,141 @@
+// The frame of the page: tabs, theme, key, and what state the server is in. Each part has a module of its own.
+import { get, listen, onKeyNeeded } from './api.js';
+import { Chat } from './chat.js';
+import { Live } from './live.js';
+import { PlanView } from './plan.js';
+import { WhatIf } from './whatif.js';
+
+const $ = (id) => document.getElementById(id);
+const parts = ['plan', 'whatif', 'chat', 'live'];
+const views = {
+  plan: new PlanView($('panel-plan')),
+  whatif: new WhatIf($('panel-whatif')),
+  chat: new Chat($('panel-chat')),
+  live: new Live($('panel-live')),
+};
+
+// --- tabs: the address says which one; arrows move between them ---
+
+function show(name, focus, first) {
+  for (const part of parts) {
+    const tab = $(`tab-${part}`), on = part === name;
+    tab.setAttribute('aria-selected', String(on));
+    tab.tabIndex = on ? 0 : -1;
+    $(`panel-${part}`).hidden = !on;
+    if (on && focus) tab.focus();
+  }
+  document.title = `${$(`tab-${name}`).textContent} · vram-llm`;
+  if (!first && name !== 'chat') scrollTo(0, 0); // the chat goes to its end by itself
+  views[name].shown?.();
+}
+
+const named = () => (parts.includes(location.hash.slice(1)) ? location.hash.slice(1) : 'plan');
+
+for (const [i, part] of parts.entries()) {
+  const tab = $(`tab-${part}`);
+  tab.addEventListener('click', () => { history.replaceState(null, '', `#${part}`); show(part); });
+  tab.addEventListener('keydown', (e) => {
+    const to = { ArrowRight: i + 1, ArrowLeft: i - 1, Home: 0, End: parts.length - 1 }[e.key];
+    if (to === undefined) return;
+    e.preventDefault();
+    const next = parts[(to + parts.length) % parts.length];
+    history.replaceState(null, '', `#${next}`);
+    show(next, true);
+  });
+}
+window.addEventListener('hashchange', () => show(named()));
+document.addEventListener('go', (e) => { history.replaceState(null, '', `#${e.detail}`); show(e.detail, true); });
+
+// --- theme: the system's, light, dark ---
+
+const themes = ['', 'light', 'dark'];
+function setTheme(theme) {
+  if (theme) document.documentElement.dataset.theme = theme;
+  else delete document.documentElement.dataset.theme;
+  $('theme').setAttribute('aria-label', `Theme: ${theme || 'as the system'}`);
+  $('theme').title = `Theme: ${theme || 'as the system'}`;
+}
+$('theme').addEventListener('click', () => {
+  const now = document.documentElement.dataset.theme ?? '';
+  const next = themes[(themes.indexOf(now) + 1) % themes.length];
+  setTheme(next);
+  try { localStorage.setItem('vram-llm.theme', next); } catch { /* it lasts as long as the page */ }
+});
+setTheme(document.documentElement.dataset.theme ?? '');
+
+// --- the key ---
+
+onKeyNeeded((again) => new Promise((done) => {
+  const dialog = $('key-dialog'), input = $('key-input');
+  $('key-why').textContent = again ? 'That key is not one of this server’s. Try again.'
+    : 'It is kept in this tab only, and forgotten when the tab is closed.';
+  input.value = '';
+  dialog.oncancel = (e) => e.preventDefault(); // nothing here works without it
+  $('key-form').onsubmit = (e) => {
+    e.preventDefault();
+    dialog.close();
+    done(input.value.trim());
+  };
+  if (!dialog.open) dialog.showModal();
+  input.focus();
+}));
+
+// --- what the server does ---
+
+const words = { load: 'reading the weights', context: 'making room for the context', warmup: 'warming up', start: 'starting' };
+
+// [class of the pill, its text, the banner's text or '', percent or null]
+function describe(now) {
+  const e = now.engine;
+  switch (e.state) {
+    case 'ready': return ['good', 'ready', '', null];
+    case 'loading': return ['busy', `loading ${e.percent} %`,
+      `The model is loading: ${words[e.moment] ?? e.moment}.${e.trouble ? ` Before that: ${e.trouble}.` : ''}`, e.percent];
+    case 'restarting': return ['bad', 'restarting', `The engine is being started again: ${e.trouble}.`, null];
+    case 'stopping': return ['busy', 'stopping', 'The server is stopping. Answers that run may finish.', null];
+    default: return ['bad', 'failed', `The engine failed: ${e.trouble}.`, null];
+  }
+}
+
+function setState([kind, text, banner, percent]) {
+  const pill = $('state'), bar = $('banner-bar');
+  if (pill.textContent !== text) pill.textContent = text;
+  pill.className = `pill ${kind}`;
+  $('banner').hidden = !banner;
+  if ($('banner-text').textContent !== banner) $('banner-text').textContent = banner;
+  bar.hidden = percent === null;
+  if (percent !== null) bar.value = percent;
+}
+
+let planned = '';
+async function loadPlan(now) {
+  const which = `${now.engine.plans_again} ${now.engine.starts}`;
+  if (which === planned) return;
+  planned = which;
+  try {
+    const plan = await get('api/plan');
+    views.plan.setPlan(plan);
+    views.whatif.setPlan(plan);
+    views.live.setPlan(plan);
+    views.chat.setPlan(plan);
+  } catch (e) {
+    views.plan.setProblem(e.message);
+    views.whatif.setPlan(null);
+  }
+}
+
+listen((event, data) => {
+  if (event === 'lost') {
+    setState(['bad', 'not connected', `${data.message} Trying again.`, null]);
+    return;
+  }
+  $('model').textContent = data.model;
+  $('model').title = data.model;
+  setState(describe(data));
+  loadPlan(data);
+  views.plan.setNow(data);
+  views.chat.setNow(data);
+  views.live[event === 'hello' ? 'hello' : 'tick'](data);
+});
+
+show(named(), false, true);
