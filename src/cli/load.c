@@ -134,7 +134,7 @@ static json_t *json_settings(const struct vr_options *o)
 }
 
 /* Plans for the devices there are, and adds the placement to the settings. */
-static bool add_plan(const struct vr_options *o, const struct vr_model *m, const struct vr_learned *learned,
+static bool add_plan(const struct vr_options *o, const struct vr_models *m, const struct vr_learned *learned,
                      json_t *load, struct vr_load *out, struct vr_err *err)
 {
     struct vr_input in;
@@ -153,13 +153,13 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
     if (!virtual) set_visible(&in, &out->env);
     json_object_update_new(load, json_placement(&in, &outcome, virtual));
     json_t *plan = json_object();
-    json_object_set_new(plan, "model", vr_json_model(m));
+    json_object_set_new(plan, "model", vr_json_model(m->main));
     json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
     json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
     return print(plan, &out->plan_json, err);
 }
 
-bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, const struct vr_learned *learned,
+bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err)
 {
     VR_AUTO_BUF template = { 0 };
@@ -167,6 +167,6 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, cons
     json_t *load = json_settings(o);
     if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
-    if (load && !add_plan(o, model, learned, load, out, err)) return json_decref(load), false;
+    if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);
 }

@@ -116,13 +116,13 @@ static void tell(void *ctx, const char *state, int percent)
 
 struct planner {
     const struct vr_options *o;
-    const struct vr_model *model;
+    const struct vr_models *models;
 };
 
 static bool replan(void *ctx, const struct vr_learned *learned, struct vr_load *out, struct vr_err *err)
 {
     const struct planner *p = ctx;
-    return vr_load_plan(p->o, p->model, learned, out, err);
+    return vr_load_plan(p->o, p->models, learned, out, err);
 }
 
 /* --- the command --- */
@@ -176,8 +176,8 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     if (!read_keys(o, &lists.keys, err) || !list_split(&lists.origins, o->cors_origin, ",", "--cors-origin", err) ||
         !list_split(&lists.hosts, o->allow_host, ",", "--allow-host", err))
         return false;
-    VR_AUTO(vr_model) model = vr_model_open(o->model, err);
-    if (!model || !check_mlock(o, model->tensor_bytes, err)) return false;
+    VR_AUTO_MODELS models;
+    if (!vr_models_open(o, &models, err) || !check_mlock(o, models.main->tensor_bytes, err)) return false;
 
     char name[256], path[512];
     name_of(o->model, name, sizeof name);
@@ -187,9 +187,9 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     bool keeps = real && vr_learned_path(path, sizeof path);
     if (keeps && !vr_learned_read(path, &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
-    if (!vr_load_plan(o, model, &learned, &load, err)) return false;
+    if (!vr_load_plan(o, &models, &learned, &load, err)) return false;
 
-    struct planner planner = { o, model };
+    struct planner planner = { o, &models };
     const char *const self[] = { "/proc/self/exe", "engine-process", "%d", NULL };
     const char *const other[] = { o->engine_program, "engine-process", "%d", NULL };
     struct vr_server_config config = { .host = o->host,
