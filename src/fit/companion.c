@@ -292,12 +292,14 @@ static void explain(const struct placing *p, const struct vr_companion *c, struc
     double model = o->verdict.price.step_ms[VR_DECODE];
     const char *mib = vr_fmt_mib(&x, sum(c->device == HOST ? &c->host : &c->use), 0);
     const char *name = where(p, c->device, here, sizeof here);
-    if (c->kind == VR_DRAFT)
-        tell(
-            o, failed,
-            "draft on %s: %s MiB, %.2f ms for each token that it guesses; %d guesses before each step of the model pay "
-            "off when more than %.0f %% of them are right",
-            name, mib, c->ms, VR_DRAFT_TOKENS, model > 0 ? 100 * c->ms / model : 0.0);
+    if (c->kind == VR_DRAFT && c->ms >= model)
+        tell(o, failed, "draft on %s: %s MiB; %.2f ms for a guess is no less than the model itself takes: leave it out",
+             name, mib, c->ms);
+    else if (c->kind == VR_DRAFT)
+        tell(o, failed,
+             "draft on %s: %s MiB, %.2f ms per guess; %d guesses before each step of the model pay off when more than "
+             "%.0f %% of them are right",
+             name, mib, c->ms, VR_DRAFT_TOKENS, 100 * c->ms / model);
     else
         tell(o, failed, "mmproj on %s: %s MiB, about %.0f ms for a picture", name, mib, c->ms);
     if (fastest->device != c->device && fastest->ms < c->ms * 0.99)
