@@ -20,8 +20,10 @@ LIBS := -ljansson -levent_openssl -levent -lssl -lcrypto -ldl -lm
 
 # The engine: llama.cpp, pinned by tools/engine.lock and brought by tools/engine-fetch. Only src/engine sees its headers.
 ENGINE_AT   := build/engine
-ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/src src common vendor)
-ENGINE_LIBS := -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
+ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/src src common tools/mtmd vendor)
+# Pictures (tools/mtmd) are not among the prebuilt libraries: compiled once from the engine's source, linked in.
+MTMD        := build/engine/mtmd/libmtmd.a
+ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
 ROOMS   := base gguf hw memory plan engine fit server cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
@@ -60,7 +62,7 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check check-oracle
-	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
+	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/engine-main $(B)/tests/engine-client
 	@$(MAKE) --no-print-directory check-e2e check-clients check-browser check-dist
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
@@ -100,6 +102,10 @@ $(ENGINE_AT)/which: tools/engine.lock tools/engine-fetch
 	@tools/engine-fetch
 	@touch $@
 
+$(LIBRARY) $(B)/tests/tiny-model $(B)/tests/tiny-mmproj: | $(MTMD)
+$(MTMD): tools/mtmd.mk tools/engine.lock | $(ENGINE_AT)/which
+	@$(MAKE) --no-print-directory -f tools/mtmd.mk AT=$(ENGINE_AT)/src OUT=$(@D)
+
 # --- tests ---
 
 .PHONY: tests
@@ -126,7 +132,7 @@ $(B)/tests/fake-engine: tests/stubs/fake-engine.c $(LIBRARY)
 	$(call say,STUB)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
 
-$(B)/tests/tiny-model: tests/tools/tiny-model.c
+$(B)/tests/tiny-%: tests/tools/tiny-%.c
 	@mkdir -p $(@D)
 	$(call say,TOOL)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
@@ -142,7 +148,7 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers -o $@ $(filter %.c,$^) $(LIBRARY) -lcmocka $(LIBS) \
 	  $(ENGINE_LIBS) -lstdc++
 
-check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/engine-main $(B)/tests/engine-client
+check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/engine-main $(B)/tests/engine-client
 	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
@@ -161,7 +167,7 @@ check-oracle:
 check-unit: tests $(B)/vram-llm
 	@tests/run "$(B)" $(UNITS)
 
-check-golden: $(B)/vram-llm $(B)/tests/libnvml-stub.so
+check-golden: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/tiny-mmproj
 	@tests/golden/run "$(B)"
 
 check-layers:

@@ -31,7 +31,7 @@ tar -czf "$tmp/npm/vulkan.tgz" -C "$tmp/pack" package
   cd "$tmp/repo"
   git init -q .
   for f in include/llama.h ggml/include/ggml.h ggml/src/ggml-impl.h ggml/src/ggml-backend-impl.h ggml/src/ggml-rpc/x.cpp \
-    src/llama-ext.h src/secret.cpp common/fit.h vendor/x.h LICENSE licenses/y AUTHORS; do
+    src/llama-ext.h src/secret.cpp common/fit.h tools/mtmd/mtmd.h vendor/x.h LICENSE licenses/y AUTHORS; do
     mkdir -p "$(dirname "$f")"
     echo "$f" >"$f"
   done

@@ -235,14 +235,15 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     if (!o->model) return vr_fail(err, VR_EUSAGE, "which model? vram-llm analyze FILE.gguf");
     struct vr_input in;
     if (!vr_input_read(o, &in, err)) return false;
-    VR_AUTO(vr_model) m = vr_model_open(o->model, err);
-    if (!m) return false;
+    VR_AUTO_MODELS models;
+    if (!vr_models_open(o, &models, err)) return false;
+    const struct vr_model *m = models.main;
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in.context, &f, err)) return false;
     struct analysis a = { m, &f };
     struct vr_speeds speeds;
     vr_speeds_guess(&in.machine, &speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
+    struct vr_fit_ask ask = vr_placement_ask(o, &in, &models, &speeds);
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no_plan = { 0 };

@@ -223,7 +223,7 @@ static bool add_host_plan(const struct vr_options *o, struct vr_fit_ask *ask, st
 }
 
 /* Plans for the devices there are, and adds the placement to the settings. */
-static bool add_plan(const struct vr_options *o, const struct vr_model *m, const struct vr_learned *learned,
+static bool add_plan(const struct vr_options *o, const struct vr_models *m, const struct vr_learned *learned,
                      json_t *load, struct vr_load *out, struct vr_err *err)
 {
     struct vr_input in;
@@ -252,7 +252,7 @@ static bool add_plan(const struct vr_options *o, const struct vr_model *m, const
     return print_plan(o, &ask, &outcome, out, err);
 }
 
-bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, const struct vr_learned *learned,
+bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err)
 {
     VR_AUTO_BUF template = { 0 };
@@ -260,7 +260,7 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, cons
     json_t *load = json_settings(o);
     if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
-    if (load && !add_plan(o, model, learned, load, out, err)) return json_decref(load), false;
+    if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);
 }
 
@@ -280,6 +280,7 @@ bool vr_cmd_load_plan(const struct vr_options *o, struct vr_buf *out, struct vr_
     if (!read_stdin(&text, err)) return false;
     if (!o->model || !vr_learned_parse(vr_buf_str(&text), text.n, &learned))
         return vr_fail(err, VR_EUSAGE, "load-plan is started by 'vram-llm serve'");
-    VR_AUTO(vr_model) model = vr_model_open(o->model, err);
-    return model && vr_load_plan(o, model, &learned, &load, err) && vr_load_write(&load, out, err);
+    VR_AUTO_MODELS models;
+    return vr_models_open(o, &models, err) && vr_load_plan(o, &models, &learned, &load, err) &&
+           vr_load_write(&load, out, err);
 }

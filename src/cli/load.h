@@ -2,12 +2,11 @@
 #ifndef VR_CLI_LOAD_H
 #define VR_CLI_LOAD_H
 
-#include "cli/options.h"
-#include "gguf/model.h"
+#include "cli/models.h"
 #include "server/server.h"
 
 /* `learned`: what devices do not give, and the limits of this run. */
-bool vr_load_plan(const struct vr_options *o, const struct vr_model *model, const struct vr_learned *learned,
+bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err) VR_MUST_CHECK;
 
 /* `load-plan`, with the options of serve: the same with what was learned on standard input; prints a struct vr_load. */

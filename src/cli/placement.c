@@ -11,10 +11,11 @@
 
 #define FILL 0.5 /* of the context, when speeds are told */
 
-struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_model *m,
+struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_models *m,
                                    const struct vr_speeds *speeds)
 {
-    return (struct vr_fit_ask){ .model = m,
+    return (struct vr_fit_ask){ .model = m->main,
+                                .companions = { m->companions[VR_DRAFT], m->companions[VR_MMPROJ] },
                                 .machine = &in->machine,
                                 .budgets = &in->budgets,
                                 .speeds = speeds,
@@ -196,9 +197,57 @@ static void mib_cell(struct vr_table *t, uint64_t bytes)
 
 static uint64_t sum_of(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
 
-static void device_row(struct vr_table *t, const struct vr_machine *m, const struct vr_judged *j)
+/* A companion, below the place where it is. */
+static void companion_row(struct vr_table *t, const struct vr_companion *c)
 {
-    uint64_t used = sum_of(&j->use), budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
+    const struct vr_use *u = c->device < 0 ? &c->host : &c->use;
+    vr_table_row(t);
+    vr_table_cell(t, "  + %s", vr_companion_name(c->kind));
+    vr_table_cell(t, "%s", c->model->name);
+    vr_table_cell(t, "all");
+    mib_cell(t, u->model_bytes);
+    mib_cell(t, u->context_bytes);
+    mib_cell(t, u->compute_bytes);
+    mib_cell(t, sum_of(u));
+    vr_table_cell(t, "%s", "");
+    vr_table_cell(t, "%s", "");
+    if (c->kind == VR_DRAFT)
+        vr_table_cell(t, "%.2f", c->ms);
+    else
+        vr_table_cell(t, "-");
+}
+
+static void companion_rows(struct vr_table *t, const struct vr_outcome *o, int device)
+{
+    for (size_t i = 0; i < o->n_companions; i++)
+        if (o->companions[i].device == device) companion_row(t, &o->companions[i]);
+}
+
+/* A device that companions have to themselves. */
+static void guest_rows(struct vr_table *t, const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    for (size_t b = 0; b < a->budgets->n; b++) {
+        const struct vr_budget *budget = &a->budgets->items[b];
+        uint64_t guests = vr_outcome_guests(o, budget->device);
+        bool has_row = false;
+        for (size_t i = 0; i < o->verdict.n_devices; i++) has_row |= o->verdict.devices[i].device == budget->device;
+        if (!guests || has_row) continue;
+        vr_table_row(t);
+        vr_table_cell(t, "%s", a->machine->devices[budget->device].id);
+        vr_table_cell(t, "%s", a->machine->devices[budget->device].name);
+        for (int i = 0; i < 5; i++) vr_table_cell(t, "-");
+        mib_cell(t, budget->budget_bytes);
+        vr_table_cell(t, "%.0f %%", 100.0 * (double)guests / (double)budget->budget_bytes);
+        vr_table_cell(t, "-");
+        companion_rows(t, o, budget->device);
+    }
+}
+
+static void device_row(struct vr_table *t, const struct vr_machine *m, const struct vr_outcome *o,
+                       const struct vr_judged *j)
+{
+    uint64_t used = sum_of(&j->use), all = used + vr_outcome_guests(o, j->device),
+             budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
     vr_table_row(t);
     vr_table_cell(t, "%s", m->devices[j->device].id);
     vr_table_cell(t, "%s", m->devices[j->device].name);
@@ -209,12 +258,16 @@ static void device_row(struct vr_table *t, const struct vr_machine *m, const str
     mib_cell(t, used);
     mib_cell(t, budget);
     vr_table_cell(t, "%s%.0f %%%s", vr_style(t->color, j->over_bytes ? VR_RED : VR_GREEN),
-                  budget ? 100.0 * (double)used / (double)budget : 0.0, vr_style(t->color, VR_PLAIN));
+                  budget ? 100.0 * (double)all / (double)budget : 0.0, vr_style(t->color, VR_PLAIN));
     vr_table_cell(t, "%.2f", j->ms[VR_DECODE]);
+    companion_rows(t, o, j->device);
 }
 
-static void host_row(struct vr_table *t, const struct vr_machine *m, const struct vr_verdict *v)
+static void host_row(struct vr_table *t, const struct vr_machine *m, const struct vr_outcome *o)
 {
+    const struct vr_verdict *v = &o->verdict;
+    uint64_t all = sum_of(&v->host);
+    for (size_t i = 0; i < o->n_companions; i++) all += sum_of(&o->companions[i].host);
     vr_table_row(t);
     vr_table_cell(t, "host");
     vr_table_cell(t, "%s", *m->host.cpu ? m->host.cpu : "");
@@ -224,9 +277,9 @@ static void host_row(struct vr_table *t, const struct vr_machine *m, const struc
     mib_cell(t, v->host.compute_bytes);
     mib_cell(t, sum_of(&v->host));
     mib_cell(t, m->host.ram_free_bytes);
-    vr_table_cell(t, "%.0f %%",
-                  m->host.ram_free_bytes ? 100.0 * (double)sum_of(&v->host) / (double)m->host.ram_free_bytes : 0.0);
+    vr_table_cell(t, "%.0f %%", m->host.ram_free_bytes ? 100.0 * (double)all / (double)m->host.ram_free_bytes : 0.0);
     vr_table_cell(t, "%.2f", v->host_ms[VR_DECODE]);
+    companion_rows(t, o, -1);
 }
 
 bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_err *err)
@@ -239,7 +292,11 @@ bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, st
     for (size_t i = 0; i < v->n_devices; i++, comma = err->msg[strlen(err->msg) - 1] == ':' ? "" : ";") {
         const struct vr_judged *j = &v->devices[i];
         const struct vr_device *d = &a->machine->devices[j->device];
-        if (j->short_bytes)
+        uint64_t guests = vr_outcome_guests(o, j->device);
+        if (guests && j->over_bytes)
+            vr_fail_more(err, "%s %s (%s) lacks %s MiB beside the companions that take %s MiB of it", comma, d->id,
+                         d->name, vr_fmt_mib(&x, j->over_bytes, 0), vr_fmt_mib(&y, guests, 0));
+        else if (j->short_bytes)
             vr_fail_more(err, "%s %s (%s) is %s MiB short: it needs %s of the %s MiB that are free", comma, d->id,
                          d->name, vr_fmt_mib(&x, j->short_bytes, 0), vr_fmt_mib(&y, sum_of(&j->use), 0),
                          vr_fmt_mib(&z, j->free_bytes, 0));
@@ -284,9 +341,10 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
                  vr_fmt_count(&x, v->n_ctx), vr_type(o->trial.context.type_k)->name,
                  vr_type(o->trial.context.type_v)->name, v->flash ? "on" : "off", v->pipeline ? "on" : "off");
     vr_buf_adds(out, "\n");
-    for (size_t i = 0; i < v->n_devices; i++) device_row(&t, a->machine, &v->devices[i]);
+    for (size_t i = 0; i < v->n_devices; i++) device_row(&t, a->machine, o, &v->devices[i]);
+    guest_rows(&t, a, o);
     vr_table_rule(&t);
-    host_row(&t, a->machine, v);
+    host_row(&t, a->machine, o);
     vr_table_print(&t, out);
     vr_buf_adds(out, "\n");
     vr_buf_addf(
@@ -322,6 +380,22 @@ static json_t *json_devices(const struct vr_machine *m, const struct vr_verdict 
                                             "short_bytes", (json_int_t)j->short_bytes, "ms_per_token", j->ms[VR_DECODE],
                                             "prefill_ms", j->ms[VR_PREFILL]));
         json_array_append_new(list, o);
+    }
+    return list;
+}
+
+static json_t *json_companions(const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < o->n_companions; i++) {
+        const struct vr_companion *c = &o->companions[i];
+        bool host = c->device < 0;
+        json_t *one = json_pack("{s:s, s:s, s:s}", "id", vr_companion_name(c->kind), "name", c->model->name, "device",
+                                host ? "host" : a->machine->devices[c->device].id);
+        json_object_update_new(one, json_use(host ? &c->host : &c->use));
+        json_object_set_new(one, "host_bytes", json_integer((json_int_t)(host ? 0 : sum_of(&c->host))));
+        json_object_set_new(one, c->kind == VR_DRAFT ? "ms_per_token" : "ms_per_picture", json_real(c->ms));
+        json_array_append_new(list, one);
     }
     return list;
 }
@@ -401,5 +475,6 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
                         "predicted", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s,
                         "lower_bound_ms", o->lower_bound_ms, "commands", json_commands(o), "reasons", json_reasons(o)));
     vr_json_layout(a, o, tree);
+    if (o->n_companions) json_object_set_new(tree, "companions", json_companions(a, o));
     return tree;
 }

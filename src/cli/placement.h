@@ -2,10 +2,11 @@
 #ifndef VR_CLI_PLACEMENT_H
 #define VR_CLI_PLACEMENT_H
 
+#include "cli/models.h"
 #include "cli/show.h"
 #include "fit/fit.h"
 
-struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_model *m,
+struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_input *in, const struct vr_models *m,
                                    const struct vr_speeds *speeds);
 /* `ask` is changed where --allow lets it: a smaller context, a quantized cache. */
 bool vr_placement_find(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_outcome *out,

@@ -9,11 +9,12 @@
 
 static bool plan_model(const struct vr_options *o, const struct vr_input *in, struct vr_buf *out, struct vr_err *err)
 {
-    VR_AUTO(vr_model) m = vr_model_open(o->model, err);
-    if (!m) return false;
+    VR_AUTO_MODELS models;
+    if (!vr_models_open(o, &models, err)) return false;
+    const struct vr_model *m = models.main;
     struct vr_speeds speeds;
     vr_speeds_guess(&in->machine, &speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, in, m, &speeds);
+    struct vr_fit_ask ask = vr_placement_ask(o, in, &models, &speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in->context, &f, err))
         return false; /* refuses what the engine would, in a sentence */

@@ -187,8 +187,8 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     VR_AUTO_FREE char *models_dir = o->models_dir ? realpath(o->models_dir, NULL) : NULL;
     if (o->models_dir && (!models_dir || !is_directory(models_dir)))
         return vr_fail(err, VR_EUSAGE, "--models-dir: %s is not a directory", o->models_dir);
-    VR_AUTO(vr_model) model = vr_model_open(o->model, err);
-    if (!model || !check_mlock(o, model->tensor_bytes, err)) return false;
+    VR_AUTO_MODELS models;
+    if (!vr_models_open(o, &models, err) || !check_mlock(o, models.main->tensor_bytes, err)) return false;
 
     char name[256], path[512];
     name_of(o->model, name, sizeof name);
@@ -197,7 +197,7 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     bool keeps = !vr_input_is_virtual(o) && vr_learned_path(path, sizeof path);
     if (keeps && !vr_learned_load(path, (int64_t)time(NULL), &learned, &no)) vr_log(VR_WARN, "%s", no.msg);
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
-    if (!vr_load_plan(o, model, &learned, &load, err)) return false;
+    if (!vr_load_plan(o, &models, &learned, &load, err)) return false;
 
     VR_AUTO_FREE const char **again = replan_argv(o);
     if (!again) return vr_fail_nomem(err, "starting the server");

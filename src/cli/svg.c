@@ -74,7 +74,23 @@ static void layers(struct canvas *c, const struct vr_model *m, const struct vr_j
     if (j->use.model_bytes > here) piece(c, j->use.model_bytes - here, "lm", "moved here");
 }
 
-static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_judged *j, int place)
+/* A draft or an mmproj, where it is. */
+static uint64_t companions(struct canvas *c, const struct vr_outcome *o, int device)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < o->n_companions; i++) {
+        const struct vr_companion *k = &o->companions[i];
+        const struct vr_use *u = k->device < 0 || device < 0 ? &k->host : &k->use;
+        uint64_t all = u->model_bytes + u->context_bytes + u->compute_bytes;
+        if (k->device != device && device >= 0) continue;
+        piece(c, all, "ca", vr_companion_name(k->kind));
+        bytes += all;
+    }
+    return bytes;
+}
+
+static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_outcome *o,
+                       const struct vr_judged *j, int place)
 {
     const struct vr_device *d = &a->machine->devices[j->device];
     uint64_t used = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
@@ -89,6 +105,7 @@ static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struc
     layers(c, a->model, j, place);
     piece(c, j->use.context_bytes, "kv", "KV cache");
     piece(c, j->use.compute_bytes, "co", "compute buffers");
+    used += companions(c, o, j->device);
     if (used < j->free_bytes) {
         uint64_t left = j->free_bytes - used, reserve = left < j->reserve_bytes ? left : j->reserve_bytes;
         piece(c, left - reserve, "fr", "free");
@@ -99,8 +116,9 @@ static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struc
     c->y += STEP;
 }
 
-static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_verdict *v)
+static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_outcome *o)
 {
+    const struct vr_verdict *v = &o->verdict;
     uint64_t used = v->host.model_bytes + v->host.context_bytes + v->host.compute_bytes,
              free = a->machine->host.ram_free_bytes;
     struct vr_num x, y;
@@ -111,20 +129,22 @@ static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct 
     piece(c, v->host.model_bytes, "ho", "weights");
     piece(c, v->host.context_bytes, "kv", "KV cache");
     piece(c, v->host.compute_bytes, "co", "compute buffers");
+    used += companions(c, o, -1);
     if (free > used) piece(c, free - used, "fr", "free");
     text_at(c->out, c->x + 10, c->y + 15, "num", "%s of %s", vr_fmt_mib(&x, used, 0), vr_fmt_mib(&y, free, 0));
     text_at(c->out, c->x + 10, c->y + 31, "subl", "%.1f ms per token", v->host_ms[VR_DECODE]);
     c->y += STEP;
 }
 
-static void legend(struct vr_buf *out, double y)
+static void legend(struct vr_buf *out, double y, bool with_companions)
 {
     static const struct {
         const char *class, *name;
-    } keys[] = { { "l0", "layers" },  { "lo", "output" },  { "lm", "moved here" }, { "kv", "KV cache" },
-                 { "co", "compute" }, { "re", "reserve" }, { "fr", "free" },       { "ho", "weights on the host" } };
-    double x = LEFT;
-    for (size_t i = 0; i < VR_COUNT(keys); i++) {
+    } keys[] = { { "l0", "layers" },       { "lo", "output" },  { "lm", "moved here" }, { "kv", "KV cache" },
+                 { "co", "compute" },      { "re", "reserve" }, { "fr", "free" },       { "ho", "weights on the host" },
+                 { "ca", "draft, mmproj" } };
+    double x = with_companions ? LEFT / 2 : LEFT;
+    for (size_t i = 0; i < VR_COUNT(keys) - !with_companions; i++) {
         vr_buf_addf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"12\" class=\"%s\"/>\n", x, y,
                     keys[i].class);
         text_at(out, x + 17, y + 10.5, "subl", "%s", keys[i].name);
@@ -139,7 +159,24 @@ static const char style[] =
     "text-anchor:end}.subl{font-size:11px;fill:#667085}.num{font-size:12px;font-weight:600}.l0{fill:#3b6fd4}.l1{fill:#"
     "5c8ae6}"
     ".lo{fill:#274b96}.lm{fill:#8f6fd0}.kv{fill:#2fa37c}.co{fill:#e0973a}.re{fill:#d7dce5}.fr{fill:#f0f3f8}.ho{fill:#"
-    "7a8aa6}</style>\n";
+    "7a8aa6}.ca{fill:#c2569b}</style>\n";
+
+static size_t only_guests(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_judged *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o->n_companions; i++) {
+        int device = o->companions[i].device;
+        bool has_bar = device < 0;
+        for (size_t k = 0; k < o->verdict.n_devices; k++) has_bar |= o->verdict.devices[k].device == device;
+        for (size_t k = 0; k < n; k++) has_bar |= out[k].device == device;
+        if (has_bar) continue;
+        out[n] = (struct vr_judged){ .device = (uint16_t)device, .free_bytes = a->machine->devices[device].free_bytes };
+        for (size_t b = 0; b < a->budgets->n; b++)
+            if (a->budgets->items[b].device == device) out[n].reserve_bytes = a->budgets->items[b].reserve_bytes;
+        n++;
+    }
+    return n;
+}
 
 bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_err *err)
 {
@@ -154,7 +191,11 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
         if (j->free_bytes > largest) largest = j->free_bytes;
         if (used > largest) largest = used;
     }
-    double height = TOP + STEP * ((double)v->n_devices + 1) + LEGEND;
+    struct vr_judged guests[VR_N_COMPANIONS]; /* devices that only companions use */
+    size_t n_guests = only_guests(a, o, guests);
+    for (size_t i = 0; i < n_guests; i++)
+        if (guests[i].free_bytes > largest) largest = guests[i].free_bytes;
+    double height = TOP + STEP * ((double)(v->n_devices + n_guests) + 1) + LEGEND;
     vr_buf_addf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
                 "role=\"img\">\n",
@@ -167,9 +208,10 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
             v->fits ? "" : "does not fit; else ", v->price.decode_tok_s, v->price.step_ms[VR_DECODE],
             v->price.prefill_tok_s);
     struct canvas c = { .out = out, .where = where, .y = TOP, .scale = (WIDTH - LEFT - RIGHT) / (double)largest };
-    for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, &v->devices[i], (int)i);
-    host_bar(&c, a, v);
-    legend(out, c.y + 6);
+    for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, o, &v->devices[i], (int)i);
+    for (size_t i = 0; i < n_guests; i++) device_bar(&c, a, o, &guests[i], (int)(v->n_devices + i));
+    host_bar(&c, a, o);
+    legend(out, c.y + 6, o->n_companions > 0);
     text_at(out, LEFT, c.y + 40, "subl", "MiB, as llama.cpp itself would allocate them. vram-llm " VR_VERSION);
     vr_buf_adds(out, "</svg>\n");
     return !out->failed || vr_fail_nomem(err, "drawing the plan");

@@ -14,11 +14,13 @@
 #include <vector>
 
 #include <chat.h>
+#include <clip.h>
 #include <common.h>
 #include <fit.h>
 #include <json-schema-to-grammar.h>
 #include <llama-ext.h>
 #include <log.h>
+#include <mtmd.h>
 #include <reasoning-budget.h>
 
 #include "engine/bridge.h"
@@ -65,6 +67,37 @@ struct ggml_cgraph *vr_bridge_reserve(struct llama_context *ctx, uint32_t n_toke
         ggml_cgraph *g = llama_graph_reserve(ctx, n_tokens, n_seqs, n_outputs);
         if (!g) vr_fail(err, VR_EENGINE, "the engine could not reserve its compute buffers");
         return g;
+    });
+}
+
+static void say_errors(enum ggml_log_level level, const char *text, void *)
+{
+    if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr);
+}
+
+bool vr_bridge_clip_reserve(const char *path, ggml_backend_dev_t dev, enum llama_flash_attn_type flash,
+                            struct vr_bridge_clip *out, struct vr_err *err)
+{
+    return guard("mmproj", false, err, [&] {
+        clip_context_params p = {};
+        p.use_gpu = dev != nullptr;
+        p.device = dev;
+        p.flash_attn_type = flash == LLAMA_FLASH_ATTN_TYPE_AUTO      ? CLIP_FLASH_ATTN_TYPE_AUTO
+                            : flash == LLAMA_FLASH_ATTN_TYPE_ENABLED ? CLIP_FLASH_ATTN_TYPE_ENABLED
+                                                                     : CLIP_FLASH_ATTN_TYPE_DISABLED;
+        p.image_min_tokens = p.image_max_tokens = -1;
+        p.warmup = true;
+        p.no_alloc = true;
+        mtmd_log_set(say_errors, nullptr);
+        clip_init_result r = clip_init(path, p);
+        *out = {};
+        for (clip_ctx *c : { r.ctx_v, r.ctx_a }) {
+            if (!c) continue;
+            out->n_embd = (uint32_t)clip_n_mmproj_embd(c);
+            for (const auto &[where, bytes] : clip_get_mem_usage(c))
+                if (ggml_backend_dev_type(where) == GGML_BACKEND_DEVICE_TYPE_CPU) out->cpu_bytes += bytes;
+        }
+        return out->n_embd > 0 || vr_fail(err, VR_EENGINE, "the engine does not take this mmproj");
     });
 }
 

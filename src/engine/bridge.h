@@ -35,6 +35,15 @@ int vr_bridge_fit(const char *path, struct llama_model_params *model, struct lla
                   float *split, struct llama_model_tensor_buft_override *overrides, size_t *margins, uint32_t n_ctx_min,
                   struct vr_err *err);
 
+/* An mmproj with its buffers reserved and nothing loaded, as llama-server makes it: on `dev`, or on the CPU when it is
+ * NULL. It stays until the process ends, so that the device can be asked what it has allocated. */
+struct vr_bridge_clip {
+    uint32_t n_embd;    /* the width of what it makes; the model's embeddings must be as wide */
+    uint64_t cpu_bytes; /* on the CPU: weights (without padding) if it is there, and buffers for computing */
+};
+bool vr_bridge_clip_reserve(const char *path, ggml_backend_dev_t dev, enum llama_flash_attn_type flash,
+                            struct vr_bridge_clip *out, struct vr_err *err);
+
 /* llama.cpp's helper library has a log of its own; it says nothing after this. */
 void vr_bridge_quiet(void);
 

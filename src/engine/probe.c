@@ -77,12 +77,24 @@ void vr_fitted_done(struct vr_fitted *f)
     *f = (struct vr_fitted){ 0 };
 }
 
-bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err)
+static void set_name(struct vr_prober *p, const struct vr_model *m)
 {
     const char *path = m->parts[0].path, *slash = strrchr(path, '/');
+    snprintf(p->name, sizeof p->name, "%s", slash ? slash + 1 : path);
+}
+
+bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err)
+{
     *out = (struct vr_prober){ .fd = vr_model_strip(m, err) };
-    snprintf(out->name, sizeof out->name, "%s", slash ? slash + 1 : path);
+    set_name(out, m);
     return out->fd >= 0;
+}
+
+void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out)
+{
+    *out = (struct vr_prober){ .path = mmproj->parts[0].path, .mmproj = true, .file_bytes = mmproj->tensor_bytes };
+    for (uint32_t i = 0; i < mmproj->n_tensors; i++) out->host_bytes += vr_weight_host_bytes(&mmproj->tensors[i]);
+    set_name(out, mmproj);
 }
 
 void vr_prober_close(struct vr_prober *p)
@@ -273,8 +285,37 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, str
     return !t->want_work || look(ctx, VR_PREFILL, n_tokens, t->n_devices, p, err);
 }
 
+/* Pictures are not a context's business: weights and the graph of one picture, on one device. */
+static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct vr_err *err)
+{
+    const struct vr_trial *t = q->trial;
+    const struct vr_prober *m = q->prober;
+    struct vr_bridge_clip clip;
+    double t0 = now_ms();
+    llama_log_set(on_log, NULL);
+    if (!vr_cpu_load_plain(err)) return false;
+    if (t->n_devices && !vr_vgpu_register(t->devices, t->n_devices, VR_VGPU_SIZING, err)) return false;
+    enum llama_flash_attn_type flash = t->flash_auto           ? LLAMA_FLASH_ATTN_TYPE_AUTO
+                                       : t->context.flash_attn ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                                                               : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+    if (!vr_bridge_clip_reserve(m->path, t->n_devices ? vr_vgpu_device(0) : NULL, flash, &clip, err)) return false;
+    p->n_devices = t->n_devices;
+    p->n_embd = clip.n_embd;
+    if (t->n_devices) {
+        struct vr_vgpu_use use = vr_vgpu_used(0);
+        p->devices[0] = (struct vr_use){ .model_bytes = use.weight_bytes, .compute_bytes = use.compute_bytes };
+        p->host.compute_bytes = clip.cpu_bytes + vr_vgpu_used(t->n_devices).compute_bytes;
+    } else {
+        p->host.model_bytes = m->host_bytes;
+        p->host.compute_bytes = clip.cpu_bytes > m->file_bytes ? clip.cpu_bytes - m->file_bytes : 0;
+    }
+    p->load_ms = now_ms() - t0;
+    return true;
+}
+
 static bool measure(const struct question *q, struct vr_proof *p, struct vr_err *err)
 {
+    if (q->prober->mmproj) return measure_mmproj(q, p, err);
     struct setup s = { 0 };
     char path[4096];
     if (!prepare(q, &s, path, sizeof path, err)) return false;

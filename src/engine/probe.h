@@ -60,6 +60,7 @@ struct vr_proof {
     struct vr_use host;
     uint64_t output_bytes; /* host memory for logits, which no breakdown counts */
     size_t n_devices;
+    uint32_t n_embd;          /* of an mmproj: the width of what it makes */
     uint32_t n_ctx, n_copies; /* the context as the engine rounded it; copies > 1: pipeline */
     bool pipeline, flash;
     double load_ms, context_ms, reserve_ms; /* in the engine */
@@ -73,8 +74,13 @@ struct vr_prober {
     int fd;           /* the stripped header */
     const char *path; /* not NULL: the engine reads this file instead, as it is (to compare with; the caller's) */
     char name[128];   /* for messages */
+    bool mmproj;      /* path is one; what its weights take, in the file and on the host: */
+    uint64_t file_bytes, host_bytes;
 };
 bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err) VR_MUST_CHECK;
+/* The same for an mmproj, of which a trial says only the device (its first, or none: the host) and flash attention. It
+ * keeps the model's path. */
+void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out);
 void vr_prober_close(struct vr_prober *p);
 
 /* `out` must be zeroed or done. */

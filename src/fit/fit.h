@@ -11,9 +11,28 @@
 #include "memory/footprint.h"
 #include "plan/build.h"
 
+/* Models beside the model: one that drafts its tokens, one that turns pictures into its embeddings (an mmproj). */
+enum vr_companion_kind { VR_DRAFT, VR_MMPROJ, VR_N_COMPANIONS };
+
+/* Tokens that a draft guesses before the model looks at all of them in one step: llama-server's default, and ours. */
+#define VR_DRAFT_TOKENS 3
+
+/* Where one is, and what it takes. It is all on one device, or on the host. */
+struct vr_companion {
+    enum vr_companion_kind kind;
+    const struct vr_model *model;
+    int device;            /* of the machine; -1: the host */
+    const char *device_id; /* its name, the machine's; NULL: the host */
+    struct vr_use use;     /* there */
+    struct vr_use host;    /* on the host beside that; all of it when it is there */
+    double ms;             /* a draft: per token that it guesses; an mmproj: per picture, about */
+};
+const char *vr_companion_name(enum vr_companion_kind kind); /* "draft", "mmproj" */
+
 /* What is asked. Nothing is owned. */
 struct vr_fit_ask {
     const struct vr_model *model;
+    const struct vr_model *companions[VR_N_COMPANIONS]; /* NULL: none */
     const struct vr_machine *machine;
     const struct vr_budgets *budgets;
     const struct vr_speeds *speeds;
@@ -37,9 +56,13 @@ struct vr_outcome {
     double planned_ms;                   /* planned: the planner's own count for this placement */
     const char *reasons[VR_MAX_REASONS]; /* planned: one sentence per decision */
     size_t n_reasons;
+    struct vr_companion companions[VR_N_COMPANIONS];
+    size_t n_companions;
     struct vr_arena arena;
 };
 void vr_outcome_done(struct vr_outcome *o);
+/* What companions take on a device of the machine. */
+uint64_t vr_outcome_guests(const struct vr_outcome *o, int device);
 #define VR_AUTO_OUTCOME VR_CLEANUP(vr_outcome_done) struct vr_outcome
 
 /* What the planner may and must do. */

@@ -24,6 +24,33 @@ static void add_devices(const struct vr_outcome *o, bool can_order, struct vr_bu
     for (size_t i = 0; i < n; i++) vr_buf_addf(out, "%s%.9g", i ? "," : " -ts ", (double)t->split[i]);
 }
 
+/* A path as a shell takes it. */
+static void add_path(const char *path, struct vr_buf *out)
+{
+    vr_buf_adds(out, " '");
+    for (; *path; path++)
+        if (*path == '\'')
+            vr_buf_adds(out, "'\\''");
+        else
+            vr_buf_addc(out, *path, 1);
+    vr_buf_adds(out, "'");
+}
+
+/* -md FILE -devd CUDA0 -ngld 999; --mmproj FILE -mmdev CUDA1. */
+static void add_companion(const struct vr_companion *c, bool ik, struct vr_buf *out)
+{
+    bool draft = c->kind == VR_DRAFT;
+    const char *device = c->device_id;
+    vr_buf_adds(out, draft ? " -md" : " --mmproj");
+    add_path(c->model->parts[0].path, out);
+    if (!device)
+        vr_buf_adds(out, draft ? " -ngld 0" : " --no-mmproj-offload");
+    else if (!ik) /* which takes the first one */
+        vr_buf_addf(out, " %s %s", draft ? "-devd" : "-mmdev", device);
+    if (draft && !device && !ik) vr_buf_adds(out, " -devd none");
+    if (draft && device) vr_buf_adds(out, " -ngld 999");
+}
+
 void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struct vr_buf *out)
 {
     const struct vr_trial *t = &o->trial;
@@ -47,4 +74,5 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     else
         vr_buf_addf(out, " -fa %s", t->flash_auto ? "auto" : c->flash_attn ? "on" : "off");
     vr_buf_adds(out, " --no-mmap");
+    for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
 }

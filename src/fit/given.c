@@ -95,8 +95,9 @@ static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_
     return true;
 }
 
-bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct vr_outcome *out, struct vr_err *err)
+static bool given_alone(const struct vr_fit_ask *a, const void *given, struct vr_outcome *out, struct vr_err *err)
 {
+    const struct vr_given *g = given;
     double t0 = vr_stand_now_ms();
     if (!vr_stand_start(a, out, err)) return false;
     out->how = "as given";
@@ -110,6 +111,12 @@ bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct v
     out->dry_runs = 1;
     out->ms = vr_stand_now_ms() - t0;
     return ok;
+}
+
+bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct vr_outcome *out, struct vr_err *err)
+{
+    if (vr_companions_any(a)) return vr_companions_place(a, given_alone, g, false, out, err);
+    return given_alone(a, g, out, err);
 }
 
 /* Copies what the fit chose into the outcome's trial. */
@@ -131,12 +138,17 @@ static bool take_fitted(const struct vr_fitted *f, struct vr_outcome *o, struct 
     return true;
 }
 
-bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
+static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_outcome *out, struct vr_err *err)
 {
+    (void)none;
     if (!vr_stand_start(a, out, err)) return false;
     out->how = "llama.cpp's fit";
     uint64_t margins[VR_MAX_VGPUS];
-    for (size_t i = 0; i < a->budgets->n; i++) margins[i] = a->budgets->items[i].reserve_bytes;
+    for (size_t i = 0; i < a->budgets->n; i++) { /* the reserve, and what companions take of the budget */
+        const struct vr_budget *b = &a->budgets->items[i];
+        uint64_t free_bytes = a->machine->devices[b->device].free_bytes;
+        margins[i] = free_bytes > b->budget_bytes ? free_bytes - b->budget_bytes : b->reserve_bytes;
+    }
     struct vr_prober prober;
     if (!vr_prober_open(a->model, &prober, err)) return false;
     struct vr_fitted fitted = { 0 };
@@ -149,4 +161,10 @@ bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_
     vr_fitted_done(&fitted);
     vr_prober_close(&prober);
     return ok;
+}
+
+bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
+{
+    if (vr_companions_any(a)) return vr_companions_place(a, llama_alone, NULL, false, out, err);
+    return llama_alone(a, NULL, out, err);
 }

@@ -131,6 +131,11 @@ static bool explain_shortage(const struct search *s, struct vr_err *err)
     for (size_t i = 0; i < s->budgets.n; i++) have += s->budgets.items[i].budget_bytes;
     uint64_t weights = f->weights_host_bytes + f->input_host_bytes + f->output_host_bytes;
     struct vr_num x, y, z, w;
+    if (f->input_host_bytes > s->a.machine->host.ram_free_bytes)
+        return vr_fail(err, VR_ENOFIT,
+                       "%s does not fit: its token embeddings (%s) always stay in host memory, of which %s is free",
+                       s->a.model->name, vr_fmt_bytes(&x, f->input_host_bytes),
+                       vr_fmt_bytes(&y, s->a.machine->host.ram_free_bytes));
     if (weights + cache <= have)
         return vr_fail(err, VR_ENOFIT,
                        "%s does not fit: weights (%s) and cache (%s) would, but not together with the buffers for "
@@ -149,8 +154,9 @@ static bool explain_shortage(const struct search *s, struct vr_err *err)
                         vr_fmt_bytes(&w, have > cache ? have - cache : 0));
 }
 
-bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out, struct vr_err *err)
+static bool plan_alone(const struct vr_fit_ask *a, const void *wish, struct vr_outcome *out, struct vr_err *err)
 {
+    const struct vr_wish *w = wish;
     double t0 = vr_stand_now_ms();
     struct search *s = calloc(1, sizeof *s);
     if (!s) return vr_fail_nomem(err, "planning");
@@ -180,4 +186,10 @@ bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_
     free(s);
     out->ms = vr_stand_now_ms() - t0;
     return ok && vr_outcome_explain(a, out, err);
+}
+
+bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out, struct vr_err *err)
+{
+    if (vr_companions_any(a)) return vr_companions_place(a, plan_alone, w, true, out, err);
+    return plan_alone(a, w, out, err);
 }

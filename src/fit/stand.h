@@ -13,4 +13,13 @@ bool vr_stand_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, 
 /* o = from, with the pointers into itself set right; `from` is empty afterwards. */
 void vr_stand_move(struct vr_outcome *o, struct vr_outcome *from);
 
+/* Finds an outcome for a model alone; ctx is what the way to it needs to know. */
+typedef bool vr_find_fn(const struct vr_fit_ask *a, const void *ctx, struct vr_outcome *out, struct vr_err *err);
+/* Whether there are companions to be placed first. */
+bool vr_companions_any(const struct vr_fit_ask *a);
+/* Places the companions of `a` so that all together is fastest, and the model with `find` into what they leave.
+ * `twins`: of equal devices, one is tried for all. */
+bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const void *ctx, bool twins,
+                         struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
+
 #endif

@@ -252,6 +252,7 @@ bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limi
     struct vr_account a;
     memset(out, 0, sizeof *out);
     if (!vr_problem_check(p, err)) return false;
+    if (p->host_fixed_bytes > p->host_budget_bytes) return vr_fail(err, VR_ENOFIT, "the host is too small");
     if (!new_placement(&s, &s.best) || !new_placement(&s, &s.found)) return vr_fail_nomem(err, "planning");
     solve_round(&s);
     double low = lowest(&s);

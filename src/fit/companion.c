@@ -1,0 +1,347 @@
+/* Where a draft and an mmproj go.
+ *
+ * Each is all on one device, or on the host: the engine wants an mmproj so, and a draft that is spread would spend its
+ * time on the way between devices. What one takes on a device, a dry run tells; the model is then planned into what is
+ * left. A place is as good as all together is fast, per step of decoding:
+ *
+ *     the model's step + VR_DRAFT_TOKENS x a token of the draft + a picture / PICTURE_EVERY
+ *
+ * (how many guesses are right does not depend on the place). The draft is placed first, because it runs in every step.
+ * No place can make the model faster than it is alone, so places that are slower by themselves are not even tried. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "fit/stand.h"
+#include "gguf/pair.h"
+#include "hw/gpus.h"
+
+#define PICTURE_EVERY 512 /* tokens: how often somebody shows a picture */
+#define HOST          (-1)
+#define TWIN_BYTES    (UINT64_C(256) << 20)
+
+struct placing {
+    const struct vr_fit_ask *a;
+    vr_find_fn *find;
+    const void *ctx;
+    bool twins;
+    double alone_ms; /* the model's step without companions */
+    uint32_t dry_runs;
+    struct vr_companion tried[VR_MAX_VGPUS + 1]; /* of one kind, fastest first */
+    size_t n_tried;
+    struct vr_companion fastest[VR_N_COMPANIONS]; /* each by itself */
+    /* what the model is planned with */
+    struct vr_fit_ask left;
+    struct vr_machine machine;
+    struct vr_budgets budgets;
+};
+
+const char *vr_companion_name(enum vr_companion_kind kind) { return kind == VR_DRAFT ? "draft" : "mmproj"; }
+
+bool vr_companions_any(const struct vr_fit_ask *a) { return a->companions[VR_DRAFT] || a->companions[VR_MMPROJ]; }
+
+static uint64_t sum(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
+
+uint64_t vr_outcome_guests(const struct vr_outcome *o, int device)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < o->n_companions; i++)
+        if (o->companions[i].device == device) bytes += sum(&o->companions[i].use);
+    return bytes;
+}
+
+/* --- what one takes --- */
+
+/* As llama-server gives it to a draft: as many tokens and sequences as the model has, an f16 cache. */
+static struct vr_context draft_context(const struct vr_fit_ask *a)
+{
+    struct vr_context c = a->context;
+    if (c.n_ctx == 0) c.n_ctx = a->model->n_ctx_train;
+    c.type_k = c.type_v = VR_TYPE_F16;
+    return c;
+}
+
+/* `one` holds the budget of the device, or none. */
+static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *one, struct vr_companion *c,
+                          struct vr_err *err)
+{
+    struct vr_fit_ask ask = { .model = c->model,
+                              .machine = a->machine,
+                              .budgets = one,
+                              .speeds = a->speeds,
+                              .context = draft_context(a),
+                              .flash_auto = a->flash_auto,
+                              .n_outputs = a->context.n_seq ? a->context.n_seq : 1,
+                              .fill = a->fill };
+    VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
+    if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
+    struct vr_prober prober;
+    if (!vr_prober_open(c->model, &prober, err)) return false;
+    VR_AUTO_OUTCOME o = { 0 };
+    bool ok = vr_stand_start(&ask, &o, err) && vr_stand_judge(&ask, &prober, &o, err);
+    vr_prober_close(&prober);
+    if (!ok) return false;
+    if (one->n) c->use = o.verdict.devices[0].use;
+    c->host = o.verdict.host;
+    c->ms = o.verdict.price.step_ms[VR_DECODE];
+    return true;
+}
+
+/* Operations for one picture: every weight once per patch, and attention between all patches. */
+static double picture_ms(const struct vr_model *m, const struct vr_speed *speed)
+{
+    double image = (double)vr_model_u64(m, ".vision.image_size", 0, 896),
+           patch = (double)vr_model_u64(m, ".vision.patch_size", 0, 14);
+    double side = patch > 0 ? floor(image / patch) : 64, patches = side * side;
+    double width = (double)vr_model_u64(m, ".vision.embedding_length", 0, 0),
+           layers = (double)vr_model_u64(m, ".vision.block_count", 0, 0);
+    double operations = 2 * (double)m->params * patches + 4 * layers * width * patches * patches;
+    return vr_speed_node_ms(speed, VR_TYPE_NONE, (double)m->tensor_bytes, operations, 0);
+}
+
+static bool measure_mmproj(const struct vr_fit_ask *a, const struct vr_budgets *one, struct vr_companion *c,
+                           struct vr_err *err)
+{
+    struct vr_vgpu_spec spec;
+    struct vr_trial trial = vr_trial_default();
+    if (!vr_judge_devices(a->machine, one, &spec, err)) return false;
+    trial.devices = &spec;
+    trial.n_devices = one->n;
+    trial.flash_auto = a->flash_auto;
+    trial.context.flash_attn = a->context.flash_attn;
+    struct vr_prober prober;
+    struct vr_proof proof = { 0 };
+    vr_prober_open_mmproj(c->model, &prober);
+    bool ok = vr_probe(&prober, &trial, &proof, err) && vr_pair_width(a->model, c->model, proof.n_embd, err);
+    c->use = proof.devices[0];
+    c->host = proof.host;
+    vr_proof_done(&proof);
+    c->ms = picture_ms(c->model, &a->speeds->places[c->device == HOST ? VR_SPEED_HOST : c->device]);
+    return ok;
+}
+
+/* What it adds to a step. */
+static double step_ms(const struct vr_companion *c)
+{
+    return c->kind == VR_DRAFT ? VR_DRAFT_TOKENS * c->ms : c->ms / PICTURE_EVERY;
+}
+
+static int faster(const void *x, const void *y)
+{
+    const struct vr_companion *a = x, *b = y;
+    if (a->ms != b->ms) return a->ms < b->ms ? -1 : 1;
+    return a->device - b->device; /* the order does not depend on the sort */
+}
+
+/* A card of the same name and nearly as much room was measured already. */
+static bool has_twin(const struct placing *p, size_t item)
+{
+    const struct vr_budget *b = &p->a->budgets->items[item];
+    for (size_t i = 0; p->twins && i < item; i++) {
+        const struct vr_budget *o = &p->a->budgets->items[i];
+        uint64_t more =
+            o->budget_bytes > b->budget_bytes ? o->budget_bytes - b->budget_bytes : b->budget_bytes - o->budget_bytes;
+        if (more < TWIN_BYTES &&
+            strcmp(p->a->machine->devices[o->device].name, p->a->machine->devices[b->device].name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Every place of a companion, with what it takes there. */
+static bool measure_all(struct placing *p, enum vr_companion_kind kind, struct vr_err *err)
+{
+    p->n_tried = 0;
+    for (size_t i = 0; i <= p->a->budgets->n; i++) {
+        bool host = i == p->a->budgets->n;
+        struct vr_budgets one = { .n = host ? 0 : 1 };
+        struct vr_companion *c = &p->tried[p->n_tried];
+        if (!host && has_twin(p, i)) continue;
+        if (!host) one.items[0] = p->a->budgets->items[i];
+        *c = (struct vr_companion){ .kind = kind,
+                                    .model = p->a->companions[kind],
+                                    .device = host ? HOST : p->a->budgets->items[i].device };
+        if (!host) c->device_id = p->a->machine->devices[c->device].id;
+        if (!(kind == VR_DRAFT ? measure_draft : measure_mmproj)(p->a, &one, c, err)) return false;
+        p->n_tried++;
+        p->dry_runs++;
+    }
+    qsort(p->tried, p->n_tried, sizeof p->tried[0], faster);
+    p->fastest[kind] = p->tried[0];
+    return true;
+}
+
+/* --- trying --- */
+
+/* Takes a companion out of what is left. False: there is not so much. */
+static bool take(struct placing *p, const struct vr_companion *c)
+{
+    uint64_t host = sum(&c->host), need = sum(&c->use);
+    if (host > p->machine.host.ram_free_bytes) return false;
+    p->machine.host.ram_free_bytes -= host;
+    if (c->device == HOST) return true;
+    for (size_t i = 0; i < p->budgets.n; i++) {
+        struct vr_budget *b = &p->budgets.items[i];
+        if (b->device != c->device) continue;
+        if (need > b->budget_bytes) return false;
+        b->budget_bytes -= need;
+        return true;
+    }
+    return false;
+}
+
+/* The model beside the companions placed so far and this one. False with VR_OK: they alone are too much. */
+static bool try_place(struct placing *p, const struct vr_outcome *so_far, const struct vr_companion *c,
+                      struct vr_outcome *out, struct vr_err *err)
+{
+    *out = (struct vr_outcome){ 0 };
+    p->machine = *p->a->machine;
+    p->budgets = *p->a->budgets;
+    p->left = *p->a;
+    memset(p->left.companions, 0, sizeof p->left.companions);
+    p->left.machine = &p->machine;
+    p->left.budgets = &p->budgets;
+    for (size_t i = 0; i < so_far->n_companions; i++)
+        if (!take(p, &so_far->companions[i])) return false;
+    if (!take(p, c)) return false;
+    bool ok = p->find(&p->left, p->ctx, out, err);
+    p->dry_runs += out->dry_runs;
+    memcpy(out->companions, so_far->companions, sizeof out->companions);
+    out->n_companions = so_far->n_companions;
+    out->companions[out->n_companions++] = *c;
+    return ok;
+}
+
+/* Placements that do not fit are compared only with each other. */
+static bool better(const struct vr_outcome *a, double a_ms, const struct vr_outcome *b, double b_ms)
+{
+    return a->verdict.fits != b->verdict.fits ? a->verdict.fits : a_ms < b_ms;
+}
+
+static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, struct vr_err *err)
+{
+    const struct vr_companion *c = &p->tried[0];
+    struct vr_num x;
+    const char *name = vr_companion_name(kind);
+    return vr_fail(
+        err, VR_ENOFIT,
+        "%s fits, but not together with its %s (%s), which needs %s MiB on a device or on the host; a smaller "
+        "--n-ctx, a smaller %s, or --allow ctx,kv would make room",
+        p->a->model->name, name, c->model->name, vr_fmt_mib(&x, sum(&c->use) + sum(&c->host), 0), name);
+}
+
+/* Places one more companion; `out` is what was found so far, and becomes the best of what is found now. */
+static bool place(struct placing *p, enum vr_companion_kind kind, struct vr_outcome *out, struct vr_err *err)
+{
+    if (!measure_all(p, kind, err)) return false;
+    VR_AUTO_OUTCOME best = { 0 };
+    double best_ms = INFINITY;
+    bool found = false;
+    for (size_t i = 0; i < p->n_tried; i++) {
+        const struct vr_companion *c = &p->tried[i];
+        if (found && best.verdict.fits && p->alone_ms + step_ms(c) >= best_ms) break;
+        VR_AUTO_OUTCOME now = { 0 };
+        struct vr_err why = { 0 };
+        if (!try_place(p, out, c, &now, &why)) {
+            if (why.code == VR_OK || why.code == VR_ENOFIT) continue;
+            *err = why;
+            return false;
+        }
+        double ms = now.verdict.price.step_ms[VR_DECODE] + step_ms(c);
+        if (found && !better(&now, ms, &best, best_ms)) continue;
+        vr_stand_move(&best, &now);
+        best_ms = ms;
+        found = true;
+    }
+    if (!found) return fail_nowhere(p, kind, err);
+    vr_stand_move(out, &best);
+    return true;
+}
+
+/* --- saying why --- */
+
+static void tell(struct vr_outcome *o, bool *failed, const char *fmt, ...) VR_PRINTF(3, 4);
+static void tell(struct vr_outcome *o, bool *failed, const char *fmt, ...)
+{
+    if (o->n_reasons == VR_MAX_REASONS) return;
+    VR_AUTO_BUF text = { 0 };
+    va_list ap;
+    va_start(ap, fmt);
+    vr_buf_addv(&text, fmt, ap);
+    va_end(ap);
+    const char *kept = text.failed ? NULL : vr_arena_strdup(&o->arena, text.data);
+    *failed |= !kept;
+    if (kept) o->reasons[o->n_reasons++] = kept;
+}
+
+static const char *where(const struct placing *p, int device, char *out, size_t n)
+{
+    if (device == HOST) return "the host";
+    const struct vr_device *d = &p->a->machine->devices[device];
+    snprintf(out, n, "%s (%s)", d->id, vr_gpu_short(d->name));
+    return out;
+}
+
+static void explain(const struct placing *p, const struct vr_companion *c, struct vr_outcome *o, bool *failed)
+{
+    const struct vr_companion *fastest = &p->fastest[c->kind];
+    char here[160];
+    struct vr_num x;
+    double model = o->verdict.price.step_ms[VR_DECODE];
+    const char *mib = vr_fmt_mib(&x, sum(c->device == HOST ? &c->host : &c->use), 0);
+    const char *name = where(p, c->device, here, sizeof here);
+    if (c->kind == VR_DRAFT && c->ms >= model)
+        tell(o, failed, "draft on %s: %s MiB; %.2f ms for a guess is no less than the model itself takes: leave it out",
+             name, mib, c->ms);
+    else if (c->kind == VR_DRAFT)
+        tell(o, failed,
+             "draft on %s: %s MiB, %.2f ms per guess; %d guesses before each step of the model pay off when more than "
+             "%.0f %% of them are right",
+             name, mib, c->ms, VR_DRAFT_TOKENS, 100 * c->ms / model);
+    else
+        tell(o, failed, "mmproj on %s: %s MiB, about %.0f ms for a picture", name, mib, c->ms);
+    if (fastest->device != c->device && fastest->ms < c->ms * 0.99)
+        tell(o, failed, "%s not on %s, where it would be faster: the model has more use for the room there",
+             vr_companion_name(c->kind), where(p, fastest->device, here, sizeof here));
+}
+
+/* A card that only a companion uses is not left out. */
+static bool rename_left_out(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_err *err)
+{
+    static const char left[] = " left out: ";
+    for (size_t i = 0; i < o->n_reasons; i++)
+        for (size_t k = 0; k < o->n_companions; k++) {
+            const char *at = strstr(o->reasons[i], left);
+            const char *id = o->companions[k].device == HOST ? "" : a->machine->devices[o->companions[k].device].id;
+            if (!at || !*id || strncmp(o->reasons[i], id, strlen(id)) != 0 || o->reasons[i][strlen(id)] != ' ')
+                continue;
+            o->reasons[i] = vr_arena_printf(&o->arena, "%.*s without layers: %s", (int)(at - o->reasons[i]),
+                                            o->reasons[i], at + strlen(left));
+            if (!o->reasons[i]) return vr_fail_nomem(err, "explaining a plan");
+        }
+    return true;
+}
+
+bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const void *ctx, bool twins,
+                         struct vr_outcome *out, struct vr_err *err)
+{
+    double t0 = vr_stand_now_ms();
+    VR_AUTO_FREE struct placing *p = calloc(1, sizeof *p);
+    if (!p) return vr_fail_nomem(err, "planning");
+    *p = (struct placing){ .a = a, .find = find, .ctx = ctx, .twins = twins };
+    struct vr_fit_ask alone = *a;
+    memset(alone.companions, 0, sizeof alone.companions);
+    if (!find(&alone, ctx, out, err)) return false;
+    p->alone_ms = out->verdict.price.step_ms[VR_DECODE];
+    p->dry_runs = out->dry_runs;
+    for (enum vr_companion_kind kind = 0; kind < VR_N_COMPANIONS; kind++)
+        if (a->companions[kind] && !place(p, kind, out, err)) return false;
+    bool failed = false;
+    for (size_t i = 0; i < out->n_companions; i++) explain(p, &out->companions[i], out, &failed);
+    if (failed) return vr_fail_nomem(err, "explaining a plan");
+    out->dry_runs = p->dry_runs;
+    out->ms = vr_stand_now_ms() - t0;
+    return rename_left_out(a, out, err);
+}

@@ -1,0 +1,174 @@
+/* The vocabularies are compared token by token in the files themselves, through two windows: neither is kept in memory.
+ * Only what a header says is judged here; what it leaves to a tokenizer's defaults, the engine checks when it loads. */
+#include "gguf/pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gguf/cursor.h"
+
+#define FIRST_COMPARED 5 /* the engine does not look at the first ones: padding and the like are often renamed */
+#define LONGEST_TOKEN  65536
+
+/* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. */
+static const char *const halves[] = { "eagle3", "dflash", "gemma4-assistant" };
+
+static const char *path_of(const struct vr_model *m) { return m->parts[0].path; }
+
+static bool is_half(const struct vr_model *m)
+{
+    for (size_t i = 0; i < VR_COUNT(halves); i++)
+        if (strcmp(m->arch, halves[i]) == 0) return true;
+    return false;
+}
+
+static bool is_recurrent(const struct vr_model *m)
+{
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].role_bytes[VR_ROLE_RECURRENT]) return true;
+    return false;
+}
+
+static const char *tokenizer_of(const struct vr_model *m)
+{
+    const struct vr_meta *e = vr_model_meta(m, "tokenizer.ggml.model");
+    return e && e->string ? e->string : "";
+}
+
+/* --- token by token --- */
+
+struct list {
+    struct vr_cursor c;
+    uint8_t window[VR_CURSOR_WINDOW];
+    uint8_t text[LONGEST_TOKEN];
+    uint64_t length; /* of the token that was read last */
+};
+
+static void list_free(struct list *l)
+{
+    if (l && l->c.fd > 0) close(l->c.fd);
+    free(l);
+}
+VR_DEFINE_AUTO(list);
+
+/* Opens the file at the first token. */
+static struct list *list_open(const struct vr_model *m, const struct vr_meta *e, struct vr_err *err)
+{
+    struct list *l = calloc(1, sizeof *l);
+    const char *path = m->parts[e->part].path;
+    if (!l) return vr_fail_nomem(err, "comparing vocabularies"), NULL;
+    l->c = (struct vr_cursor){ .fd = open(path, O_RDONLY | O_CLOEXEC),
+                               .path = path,
+                               .size = e->end, /* was checked against the file */
+                               .window = l->window,
+                               .what = "the value of",
+                               .which = e->key };
+    uint64_t head = 8 + strlen(e->key) + 4 + 4 + 8; /* key, type, type of its elements, number of them */
+    if (l->c.fd < 0)
+        vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
+    else if (vr_cursor_skip(&l->c, e->begin + head, err))
+        return l;
+    list_free(l);
+    return NULL;
+}
+
+static bool list_next(struct list *l, struct vr_err *err)
+{
+    if (!vr_cursor_u64(&l->c, &l->length, err)) return false;
+    if (l->length > sizeof l->text)
+        return vr_fail(err, VR_EFORMAT, "%s: a token has %" PRIu64 " bytes: the file is damaged", l->c.path, l->length);
+    return vr_cursor_read(&l->c, l->text, (size_t)l->length, err);
+}
+
+static bool same_tokens(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err)
+{
+    const struct vr_meta *a = vr_model_meta(m, "tokenizer.ggml.tokens"),
+                         *b = vr_model_meta(draft, "tokenizer.ggml.tokens");
+    if (!a || !b || a->elem_type != VR_V_STRING || b->elem_type != VR_V_STRING) return true; /* a header to plan with */
+    VR_AUTO(list) x = list_open(m, a, err), *y = x ? list_open(draft, b, err) : NULL;
+    if (!x || !y) return false;
+    for (uint64_t i = 0; i < a->n && i < b->n; i++) {
+        if (!list_next(x, err) || !list_next(y, err)) return false;
+        bool same = x->length == y->length && memcmp(x->text, y->text, (size_t)x->length) == 0;
+        if (!same && i >= FIRST_COMPARED)
+            return vr_fail(err, VR_EUSAGE,
+                           "%s cannot draft for %s: token %" PRIu64
+                           " is another one in it; take a draft of the same family",
+                           path_of(draft), m->name, i);
+    }
+    return true;
+}
+
+/* --- special tokens --- */
+
+/* "bos" and "eos": whether they are added, and which token they are, where both files say so. */
+static bool same_special(const struct vr_model *m, const struct vr_model *draft, const char *which, struct vr_err *err)
+{
+    char add[64], id[64];
+    snprintf(add, sizeof add, "tokenizer.ggml.add_%s_token", which);
+    snprintf(id, sizeof id, "tokenizer.ggml.%s_token_id", which);
+    uint64_t add_m = vr_model_u64(m, add, 0, 2), add_d = vr_model_u64(draft, add, 0, 2);
+    uint64_t id_m = vr_model_u64(m, id, 0, UINT64_MAX), id_d = vr_model_u64(draft, id, 0, UINT64_MAX);
+    if (add_m < 2 && add_d < 2 && add_m != add_d)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s cannot draft for %s: one of them begins or ends texts with '%s', the other does not",
+                       path_of(draft), m->name, which);
+    if (add_m == 1 && add_d == 1 && id_m != UINT64_MAX && id_d != UINT64_MAX && id_m != id_d)
+        return vr_fail(err, VR_EUSAGE, "%s cannot draft for %s: its '%s' is token %" PRIu64 ", the model's is %" PRIu64,
+                       path_of(draft), m->name, which, id_d, id_m);
+    return true;
+}
+
+bool vr_pair_model(const struct vr_model *m, struct vr_err *err)
+{
+    if (strcmp(m->arch, "clip") != 0) return true;
+    return vr_fail(err, VR_EUSAGE, "%s is an mmproj, which belongs to a model: give the model, and this with --mmproj",
+                   path_of(m));
+}
+
+bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err)
+{
+    if (strcmp(draft->arch, "clip") == 0)
+        return vr_fail(err, VR_EUSAGE, "%s is an mmproj and cannot draft: give it with --mmproj", path_of(draft));
+    if (is_half(draft))
+        return vr_fail(err, VR_EUSAGE, "%s is a '%s' head, not a model of its own: only ordinary models can draft here",
+                       path_of(draft), draft->arch);
+    const struct vr_model *cannot = is_recurrent(m) ? m : is_recurrent(draft) ? draft : NULL;
+    if (cannot)
+        return vr_fail(
+            err, VR_EUSAGE,
+            "%s keeps a state that cannot be taken back when a guess was wrong, so drafting does not work with it",
+            path_of(cannot));
+    if (strcmp(tokenizer_of(m), tokenizer_of(draft)) != 0)
+        return vr_fail(err, VR_EUSAGE, "%s cannot draft for %s: its tokenizer is '%s', the model's is '%s'",
+                       path_of(draft), m->name, tokenizer_of(draft), tokenizer_of(m));
+    uint32_t more = m->n_vocab > draft->n_vocab ? m->n_vocab - draft->n_vocab : draft->n_vocab - m->n_vocab;
+    if (more > VR_DRAFT_VOCAB_SLACK)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s cannot draft for %s: it has %" PRIu32 " tokens, the model has %" PRIu32
+                       "; take a draft of the same family",
+                       path_of(draft), m->name, draft->n_vocab, m->n_vocab);
+    return same_special(m, draft, "bos", err) && same_special(m, draft, "eos", err) && same_tokens(m, draft, err);
+}
+
+bool vr_pair_mmproj(const struct vr_model *mmproj, struct vr_err *err)
+{
+    if (strcmp(mmproj->arch, "clip") == 0) return true;
+    return vr_fail(
+        err, VR_EUSAGE,
+        "%s is a '%s' model, not an mmproj: the file that belongs to the model is usually called mmproj-*.gguf",
+        path_of(mmproj), mmproj->arch);
+}
+
+bool vr_pair_width(const struct vr_model *m, const struct vr_model *mmproj, uint32_t width, struct vr_err *err)
+{
+    /* some models read further embeddings into deeper layers: they come side by side */
+    uint64_t want = (uint64_t)m->n_embd * (1 + vr_model_u64(m, ".n_deepstack_layers", 0, 0));
+    if (width == want) return true;
+    return vr_fail(err, VR_EUSAGE,
+                   "%s belongs to another model: its embeddings have %" PRIu32 " numbers, those of %s have %" PRIu64,
+                   path_of(mmproj), width, m->name, want);
+}

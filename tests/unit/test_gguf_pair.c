@@ -1,0 +1,140 @@
+/* Drafts and mmprojs that do not belong to a model are refused, each with its reason. */
+#include "test.h"
+
+#include "gguf/pair.h"
+#include "gguf_maker.h"
+#include "scratch.h"
+
+struct vocabulary {
+    const char *arch, *model, *prefix;
+    size_t n;
+    int add_bos; /* -1: not said */
+    uint32_t bos;
+    const char *layer; /* a further tensor of layer 0; NULL: none */
+};
+
+static const struct vocabulary usual = { "llama", "gpt2", "w", 300, 1, 7, NULL };
+
+static struct vr_model *make(const char *path, const struct vocabulary *v)
+{
+    MK_AUTO g = { 0 };
+    mk_str(&g, "general.architecture", v->arch);
+    mk_str(&g, "general.name", "some model");
+    mk_str(&g, "tokenizer.ggml.model", v->model);
+    if (v->n) mk_vocab(&g, "tokenizer.ggml.tokens", v->prefix, v->n);
+    if (v->add_bos >= 0) mk_bool(&g, "tokenizer.ggml.add_bos_token", v->add_bos);
+    mk_u32(&g, "tokenizer.ggml.bos_token_id", v->bos);
+    char key[64];
+    snprintf(key, sizeof key, "%s.block_count", v->arch);
+    mk_u32(&g, key, 1);
+    snprintf(key, sizeof key, "%s.embedding_length", v->arch);
+    mk_u32(&g, key, 64);
+    mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, 64, v->n ? v->n : 300, 0);
+    if (v->layer) mk_tensor(&g, v->layer, VR_TYPE_F16, 64, 64, 0);
+    mk_write(&g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    return m;
+}
+
+static void test_drafts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct vocabulary draft;
+        const char *refusal; /* NULL: it can draft */
+    } rows[] = {
+        { "the same", { "llama", "gpt2", "w", 300, 1, 7, NULL }, NULL },
+        { "another architecture", { "qwen3", "gpt2", "w", 300, 1, 7, NULL }, NULL },
+        { "a few tokens more", { "llama", "gpt2", "w", 428, 1, 7, NULL }, NULL },
+        { "too many more", { "llama", "gpt2", "w", 429, 1, 7, NULL }, "it has 429 tokens, the model has 300" },
+        { "too few", { "llama", "gpt2", "w", 171, 1, 7, NULL }, "it has 171 tokens" },
+        { "other words", { "llama", "gpt2", "v", 300, 1, 7, NULL }, "token 5 is another one" },
+        { "another tokenizer",
+          { "llama", "llama", "w", 300, 1, 7, NULL },
+          "its tokenizer is 'llama', the model's is 'gpt2'" },
+        { "does not begin", { "llama", "gpt2", "w", 300, 0, 7, NULL }, "one of them begins or ends texts with 'bos'" },
+        { "begins otherwise", { "llama", "gpt2", "w", 300, 1, 8, NULL }, "its 'bos' is token 8, the model's is 7" },
+        { "says nothing", { "llama", "gpt2", "w", 300, -1, 8, NULL }, NULL },
+        { "no words", { "llama", "gpt2", "w", 0, 1, 7, NULL }, NULL },
+        { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be taken back" },
+        { "half a model", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "is a 'eagle3' head" },
+        { "an mmproj", { "clip", "gpt2", "w", 300, 1, 7, NULL }, "give it with --mmproj" },
+    };
+    const char *a = scratch("model.gguf"), *b = scratch("draft.gguf");
+    VR_AUTO(vr_model) m = make(a, &usual);
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO(vr_model) draft = make(b, &rows[i].draft);
+        struct vr_err err = { 0 };
+        bool ok = vr_pair_draft(m, draft, &err);
+        if (ok != !rows[i].refusal || (!ok && !strstr(err.msg, rows[i].refusal)))
+            fail_msg("%s: %s", rows[i].what, ok ? "taken" : err.msg);
+    }
+}
+
+/* A token that differs far behind the first window of the file. */
+static void test_one_late_token(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    const char *a = scratch("long.gguf"), *b = scratch("late.gguf");
+    struct vocabulary many = usual;
+    many.n = 60000;
+    VR_AUTO(vr_model) m = make(a, &many);
+    vr_model_free(make(b, &many));
+    VR_AUTO_FCLOSE FILE *f = fopen(b, "r+b");
+    assert_non_null(f);
+    static char text[1 << 20];
+    size_t n = fread(text, 1, sizeof text, f);
+    char *at = memmem(text, n, "w59998", 6);
+    assert_non_null(at);
+    fseek(f, at - text, SEEK_SET);
+    fputc('x', f);
+    fflush(f);
+    VR_AUTO(vr_model) draft = vr_model_open(b, &err);
+    assert_non_null(draft);
+    assert_false(vr_pair_draft(m, draft, &err));
+    assert_non_null(strstr(err.msg, "token 59998 is another one"));
+}
+
+/* A file that becomes shorter between two looks is an error, and not the end. */
+static void test_shrunk(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    const char *a = scratch("whole.gguf"), *b = scratch("shrunk.gguf");
+    struct vocabulary many = usual;
+    many.n = 60000;
+    VR_AUTO(vr_model) m = make(a, &many);
+    VR_AUTO(vr_model) draft = make(b, &many);
+    assert_int_equal(truncate(b, 4000), 0);
+    assert_false(vr_pair_draft(m, draft, &err));
+    assert_non_null(strstr(err.msg, "shrunk.gguf"));
+}
+
+static void test_mmproj(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    const char *a = scratch("model.gguf"), *b = scratch("eyes.gguf");
+    struct vocabulary clip = usual;
+    clip.arch = "clip";
+    VR_AUTO(vr_model) m = make(a, &usual);
+    VR_AUTO(vr_model) eyes = make(b, &clip);
+    assert_true(vr_pair_model(m, &err) && vr_pair_mmproj(eyes, &err) && vr_pair_width(m, eyes, 64, &err));
+    assert_false(vr_pair_model(eyes, &err));
+    assert_non_null(strstr(err.msg, "this with --mmproj"));
+    assert_false(vr_pair_mmproj(m, &err));
+    assert_non_null(strstr(err.msg, "is a 'llama' model, not an mmproj"));
+    assert_false(vr_pair_width(m, eyes, 128, &err));
+    assert_non_null(strstr(err.msg, "have 128 numbers, those of some model have 64"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts), cmocka_unit_test(test_one_late_token),
+                                        cmocka_unit_test(test_shrunk), cmocka_unit_test(test_mmproj) };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
