@@ -159,6 +159,7 @@ static void search_case(struct solver *s, uint32_t i, bool home, uint32_t width)
 {
     struct vr_search_result r;
     uint64_t left = s->work_limit > s->work ? s->work_limit - s->work : 0;
+    if (isinf(s->best_cost) && !home) left = UINT64_MAX; /* without a plan at hand: something may fit */
     if (!vr_case_search(&s->cases[i], s->best_cost, home, width, left, &s->found, &r)) {
         s->nomem = true;
         return;
@@ -203,7 +204,6 @@ static void search_all(struct solver *s)
     for (uint32_t width = FIRST_WIDTH; width <= MAX_WIDTH && any_open(s) && !s->nomem; width *= WIDER) {
         bool tried[MAX_CASES] = { false };
         for (uint32_t i; (i = most_promising(s, tried)) < s->n_cases && !s->nomem;) {
-            /* without a plan at hand, work is not limited: something may fit */
             if (s->work >= s->work_limit && width > FIRST_WIDTH && isfinite(s->best_cost)) return;
             tried[i] = true;
             search_case(s, i, false, width);

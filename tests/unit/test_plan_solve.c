@@ -168,12 +168,12 @@ static const struct random_size small_sizes[] = {
 static void test_brute_force(void **state)
 {
     (void)state;
-    uint64_t seen = 0, work = 0, fitted = 0, moved = 0, on_host = 0, several = 0;
+    uint64_t seen = 0, work = 0, fitted = 0, moved = 0, on_host = 0, several = 0, in_haste = 0;
     for (uint64_t seed = 0; seed < N_SMALL; seed++) {
         struct random_problem r;
         random_problem(seed, &small_sizes[seed % VR_COUNT(small_sizes)], &r);
         VR_AUTO_ARENA arena = { 0 };
-        struct vr_solution x;
+        struct vr_solution x, hasty;
         struct vr_err err = { 0 };
         double best = brute_best(&r.p, &seen);
         bool ok = vr_solve(&r.p, 0, UINT64_C(1) << 40, &arena, &x, &err);
@@ -186,6 +186,9 @@ static void test_brute_force(void **state)
         if (!x.optimal || x.lower_bound > best * (1 + 1e-12))
             fail_msg("seed %lu: bound %.12g of %.12g, optimal %d", seed, x.lower_bound, best, x.optimal);
         work += x.work;
+        if (!vr_solve(&r.p, 0, 1, &arena, &hasty, &err) || hasty.lower_bound > best * (1 + 1e-12))
+            fail_msg("seed %lu: in haste the bound is %.12g, the best %.12g", seed, hasty.lower_bound, best);
+        in_haste += !hasty.optimal;
         fitted++;
         moved += x.account.moved;
         on_host += x.account.on_host;
@@ -194,6 +197,8 @@ static void test_brute_force(void **state)
     print_message("%d problems: %lu with a plan, %lu on several devices, %lu with the host, %lu with units moved; "
                   "%lu placements by brute force, %lu labels by the solver\n",
                   N_SMALL, fitted, several, on_host, moved, seen, work);
+    print_message("%lu with a gap when in haste\n", in_haste);
+    assert_true(in_haste > N_SMALL / 100);
     assert_true(fitted > N_SMALL / 2 && moved > N_SMALL / 20 && on_host > N_SMALL / 20 && several > N_SMALL / 20);
 }
 
