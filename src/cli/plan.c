@@ -12,7 +12,7 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     VR_AUTO(vr_model) m = vr_model_open(o->model, err);
     if (!m) return false;
     struct vr_speeds speeds;
-    vr_speeds_guess(&in->machine, &speeds);
+    vr_speeds_of(&in->machine, &speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, in, m, &speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in->context, &f, err))
