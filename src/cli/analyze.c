@@ -242,7 +242,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     if (!vr_footprint_compute(m, &in.context, &f, err)) return false;
     struct analysis a = { m, &f };
     struct vr_speeds speeds;
-    vr_speeds_guess(&in.machine, &speeds);
+    vr_speeds_of(&in.machine, &speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, &in, &models, &speeds);
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };

@@ -112,6 +112,19 @@ static void show_engine(struct vr_buf *out)
     }
 }
 
+/* Whether plans rest on what was measured here, and since when. */
+static void show_calibration(struct vr_buf *out, const struct vr_machine *m)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_devices; i++) n += m->devices[i].measured.when[0] != '\0';
+    if (!m->host.measured.when[0] && n == 0)
+        vr_show_fact(out, "measured", "never: plans go by data sheets; 'vram-llm bench' measures, in a minute");
+    else if (n == m->n_devices)
+        vr_show_fact(out, "measured", "%s", n ? m->devices[0].measured.when : m->host.measured.when);
+    else
+        vr_show_fact(out, "measured", "%zu of %zu GPUs; 'vram-llm bench' measures the others too", n, m->n_devices);
+}
+
 /* What memory that ran out taught, and how it is forgotten. */
 static void show_learned(struct vr_buf *out, const struct vr_machine *m)
 {
@@ -153,6 +166,7 @@ static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virt
     vr_show_fact(out, "driver", "%s", *m->driver ? m->driver : "no NVIDIA driver");
     if (!virtual) show_learned(out, m);
     vr_show_fact(out, "GPUs", "%zu", m->n_devices);
+    show_calibration(out, m);
     vr_buf_adds(out, "\n");
     if (m->n_devices) {
         show_gpus(out, m);

@@ -2,11 +2,26 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/text.h"
+#include "engine/engine.h"
 #include "hw/detect.h"
 #include "hw/profile.h"
 #include "hw/spec.h"
+
+/* What `bench` measured here earlier. A profile that cannot be read is told and not in the way. */
+static void take_calibration(struct vr_machine *m)
+{
+    char path[512];
+    VR_AUTO_FREE struct vr_machine *saved = calloc(1, sizeof *saved);
+    struct vr_err err = { 0 };
+    if (!saved || !vr_profile_own_path(path, sizeof path) || access(path, F_OK) != 0) return;
+    if (vr_profile_load(path, saved, &err))
+        vr_machine_calibrate(m, saved, vr_engine_version());
+    else
+        vr_machine_note(m, "what bench measured is not used: %s", err.msg);
+}
 
 static bool read_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
 {
@@ -14,7 +29,9 @@ static bool read_machine(const struct vr_options *o, struct vr_machine *out, str
         return vr_fail(err, VR_EUSAGE, "--machine and --gpus both name the devices: give one of them");
     if (o->machine) return vr_profile_load(o->machine, out, err);
     if (o->gpus) return vr_machine_spec(o->gpus, NULL, out, err);
-    return vr_machine_detect(NULL, out, err);
+    if (!vr_machine_detect(NULL, out, err)) return false;
+    take_calibration(out);
+    return true;
 }
 
 bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)

@@ -375,7 +375,8 @@ static json_t *json_devices(const struct vr_machine *m, const struct vr_verdict 
         json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:b}", "id", d->id, "name", d->name, "first_layer",
                               (int)j->first_layer, "n_layers", (int)j->n_layers, "output", j->output);
         json_object_update_new(o, json_use(&j->use));
-        json_object_update_new(o, json_pack("{s:i, s:I, s:I, s:I, s:f, s:f}", "overhead_bytes", 0, "reserve_bytes",
+        json_object_update_new(o, json_pack("{s:I, s:I, s:I, s:I, s:f, s:f}", "overhead_bytes",
+                                            (json_int_t)j->overhead_bytes, "reserve_bytes",
                                             (json_int_t)j->reserve_bytes, "free_bytes", (json_int_t)j->free_bytes,
                                             "short_bytes", (json_int_t)j->short_bytes, "ms_per_token", j->ms[VR_DECODE],
                                             "prefill_ms", j->ms[VR_PREFILL]));
@@ -469,11 +470,15 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
     json_t *tree = json_pack("{s:b, s:b, s:b, s:s, s:f, s:i, s:o, s:o, s:o}", "fits", v->fits, "exact", v->exact,
                              "optimal", o->optimal, "how", o->how, "plan_ms", o->ms, "dry_runs", (int)o->dry_runs,
                              "devices", json_devices(a->machine, v), "host", host, "excluded", json_excluded(a, o));
-    json_object_update_new(
-        tree, json_pack("{s:i, s:o, s:o, s:b, s:b, s:{s:f, s:f, s:f}, s:o, s:o}", "n_gpu_layers", n_gpu, "tensor_split",
-                        json_split(v), "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash,
-                        "predicted", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s", v->price.prefill_tok_s,
-                        "lower_bound_ms", o->lower_bound_ms, "commands", json_commands(o), "reasons", json_reasons(o)));
+    json_t *predicted =
+        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s",
+                  v->price.prefill_tok_s, "decode_empty_tok_s", v->empty.decode_tok_s, "decode_full_tok_s",
+                  v->full.decode_tok_s, "prefill_empty_tok_s", v->empty.prefill_tok_s, "prefill_full_tok_s",
+                  v->full.prefill_tok_s, "lower_bound_ms", o->lower_bound_ms, "measured_machine", a->speeds->measured);
+    json_object_update_new(tree, json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "n_gpu_layers", n_gpu,
+                                           "tensor_split", json_split(v), "overrides", json_overrides(o), "pipeline",
+                                           v->pipeline, "flash_attn", v->flash, "predicted", predicted, "commands",
+                                           json_commands(o), "reasons", json_reasons(o)));
     vr_json_layout(a, o, tree);
     if (o->n_companions) json_object_set_new(tree, "companions", json_companions(a, o));
     return tree;

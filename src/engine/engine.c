@@ -3,9 +3,14 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <sched.h>
 #include <string.h>
 
+#include <ggml-backend.h>
 #include <llama.h>
+
+#include "base/file.h"
+#include "hw/host.h"
 
 const char *vr_engine_version(void) { return llama_version(); }
 
@@ -33,4 +38,31 @@ bool vr_engine_has(const char *backend)
         found = strcmp(e->d_name, plain) == 0 || strncmp(e->d_name, variants, strlen(variants)) == 0;
     if (d) closedir(d);
     return found;
+}
+
+bool vr_engine_load_backends(struct vr_err *err)
+{
+    static const char *const names[] = { "cuda", "hip", "musa", "vulkan", "sycl", "cann", "rpc" };
+    char dir[768], path[900];
+    if (!vr_engine_dir(dir, sizeof dir, err)) return false;
+    for (size_t i = 0; i < VR_COUNT(names); i++) {
+        snprintf(path, sizeof path, "%s/libggml-%s.so", dir, names[i]);
+        if (access(path, R_OK) == 0) ggml_backend_load(path);
+    }
+    return true;
+}
+
+uint32_t vr_engine_threads(void)
+{
+    struct vr_host host = { 0 };
+    struct vr_err err;
+    cpu_set_t set;
+    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    if (vr_host_read("/sys", "/proc", &host, &err) && host.cores && (long)host.cores < n) n = host.cores;
+    VR_AUTO_BUF quota = { 0 };
+    double us, period;
+    if (vr_file_read("/sys/fs/cgroup/cpu.max", 256, &quota, &err) &&
+        sscanf(vr_buf_str(&quota), "%lf %lf", &us, &period) == 2 && period > 0 && us / period < (double)n)
+        n = (long)(us / period + 0.5);
+    return n < 1 ? 1 : n > 512 ? 512 : (uint32_t)n;
 }

@@ -4,18 +4,15 @@
 #include "engine/load.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/cpu.h"
 #include "engine/engine.h"
 #include "engine/lastlog.h"
 #include "engine/vgpu.h"
-#include "hw/host.h"
 
 #define NO_TENSOR "^no tensor has this name$"
 
@@ -230,19 +227,6 @@ static bool load_vgpus(const json_t *list, struct vr_err *err)
     return vr_vgpu_register(specs, n, VR_VGPU_EXECUTING, err);
 }
 
-/* The libraries of real devices that lie beside the engine. One that does not load is told only if it is missed. */
-static bool load_backends(struct vr_err *err)
-{
-    static const char *const names[] = { "cuda", "hip", "musa", "vulkan", "sycl", "cann", "rpc" };
-    char dir[768], path[900];
-    if (!vr_engine_dir(dir, sizeof dir, err)) return false;
-    for (size_t i = 0; i < VR_COUNT(names); i++) {
-        snprintf(path, sizeof path, "%s/libggml-%s.so", dir, names[i]);
-        if (access(path, R_OK) == 0) ggml_backend_load(path);
-    }
-    return true;
-}
-
 static bool load_cpu(struct loading *l, struct vr_err *err)
 {
     char path[1024];
@@ -397,22 +381,6 @@ static bool cache_type(const char *key, const char *name, enum ggml_type *out, s
     return vr_fail(err, VR_EUSAGE, "load: \"%s\" cannot be '%.40s'", key, name);
 }
 
-/* One per physical core that this process may use. */
-static uint32_t count_threads(void)
-{
-    struct vr_host host = { 0 };
-    struct vr_err err;
-    cpu_set_t set;
-    long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    if (vr_host_read("/sys", "/proc", &host, &err) && host.cores && (long)host.cores < n) n = host.cores;
-    VR_AUTO_BUF quota = { 0 };
-    double us, period;
-    if (vr_file_read("/sys/fs/cgroup/cpu.max", 256, &quota, &err) &&
-        sscanf(vr_buf_str(&quota), "%lf %lf", &us, &period) == 2 && period > 0 && us / period < (double)n)
-        n = (long)(us / period + 0.5);
-    return n < 1 ? 1 : n > 512 ? 512 : (uint32_t)n;
-}
-
 static bool set_context(struct loading *l, struct llama_context_params *c, struct vr_err *err)
 {
     static const char *const names[] = { "auto", "on", "off" };
@@ -426,7 +394,7 @@ static bool set_context(struct loading *l, struct llama_context_params *c, struc
         return false;
     l->e->text = !is_embedding_model(l->e->model);
     l->e->embeddings = !l->e->text || p->embeddings;
-    l->e->n_threads = p->threads ? (uint32_t)p->threads : count_threads();
+    l->e->n_threads = p->threads ? (uint32_t)p->threads : vr_engine_threads();
     l->e->n_threads_batch = p->threads_batch ? (uint32_t)p->threads_batch : l->e->n_threads;
     c->flash_attn_type = flash[mode];
     c->n_ctx = (uint32_t)p->n_ctx;
@@ -563,7 +531,8 @@ static bool load_all(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
     bool found = load_cpu(l, err) && (!l->plan.vgpus || load_vgpus(l->plan.vgpus, err)) &&
-                 (l->plan.vgpus || json_array_size(l->plan.devices) == 0 || load_backends(err)) && find_devices(l, err);
+                 (l->plan.vgpus || json_array_size(l->plan.devices) == 0 || vr_engine_load_backends(err)) &&
+                 find_devices(l, err);
     if (!found) return refuse(l, err);
     vr_lastlog_forget();
     if (!load_model(l, err) || !make_context(l, err)) return false;

@@ -73,6 +73,16 @@ static void find_empty_caches(const struct vr_bench_stand *s, struct vr_verdict 
 
 static uint64_t beyond(uint64_t need, uint64_t have) { return need > have ? need - have : 0; }
 
+/* Matrices of floats are multiplied by a library of the vendor's, which takes memory of its own. */
+static bool needs_blas(const struct vr_works *w, size_t device)
+{
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        const struct vr_work *r = &w->rows[i];
+        if (r->device == device && !r->quantized && strncmp(r->name, "MUL_MAT", 7) == 0) return true;
+    }
+    return false;
+}
+
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
 {
@@ -89,6 +99,7 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
         };
         uint64_t need = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
         if (need == 0) continue; /* not in use: nothing is asked of it */
+        j->overhead_bytes = d->measured.runtime_bytes + (needs_blas(&p->works, k) ? d->measured.blas_bytes : 0);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;
@@ -121,6 +132,10 @@ static void clock_it(const struct vr_bench_stand *s, const struct vr_trial *t, c
                                                                                        : t->context.n_batch,
                                   .pipeline = p->pipeline };
     vr_price(&p->works, &pricing, &v->price);
+    pricing.fill = 0;
+    vr_price(&p->works, &pricing, &v->empty);
+    pricing.fill = 1;
+    vr_price(&p->works, &pricing, &v->full);
     for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
         for (size_t i = 0; i < v->n_devices; i++)
             v->devices[i].ms[phase] = v->price.ms[phase][t->n_order ? t->order[i] : i];

@@ -12,9 +12,10 @@ struct vr_judged {
     bool output;
     struct vr_use use; /* exact */
     uint64_t free_bytes, reserve_bytes;
-    uint64_t short_bytes; /* more than is free */
-    uint64_t over_bytes;  /* more than free less reserve; at least short_bytes */
-    bool no_cache;        /* holds layers, but none with attention: the engine fails to allocate an empty cache */
+    uint64_t overhead_bytes; /* what its runtime takes beside that, where it was measured; part of the reserve */
+    uint64_t short_bytes;    /* more than is free */
+    uint64_t over_bytes;     /* more than free less reserve; at least short_bytes */
+    bool no_cache;           /* holds layers, but none with attention: the engine fails to allocate an empty cache */
     double ms[VR_N_PHASES];
 };
 
@@ -30,7 +31,7 @@ struct vr_verdict {
     bool exact;          /* false: an estimate, because … */
     const char *inexact; /* … of this (a static sentence) */
     uint32_t n_ctx;
-    struct vr_price price;
+    struct vr_price price, empty, full; /* at the fill that was asked for, with an empty and with a full context */
     double proof_ms;
 };
 

@@ -1,6 +1,9 @@
 #include "fit/price.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "gguf/type.h"
 
 /* Caches are read up to the last filled cell, rounded up to this many. */
 #define CELL_PAD 256.0
@@ -19,12 +22,31 @@ static double read_share(const struct vr_pricing *p, uint32_t cells)
     return fmin(filled / cells, 1);
 }
 
+/* The longer of reading and computing: a kernel does both at once. */
+static double busy_ms(double bytes, double gbs, double flops, double tflops)
+{
+    return fmax(bytes / (gbs * 1e6), flops / (tflops * 1e9));
+}
+
 static double work_ms(const struct vr_pricing *p, const struct vr_work *w)
 {
-    double share = read_share(p, w->cells);
-    double bytes = (double)w->weight_bytes + (double)w->cache_bytes * share + (double)w->act_bytes;
-    return vr_speed_node_ms(&p->speeds->places[place_of(p, w->device)], w->type, bytes, (double)w->flops * share,
-                            w->launches);
+    const struct vr_speed *s = &p->speeds->places[place_of(p, w->device)];
+    double share = read_share(p, w->cells), flops = (double)w->flops * share;
+    double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes;
+    uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
+    bool prompt = w->phase == VR_PREFILL;
+    double launch_ms = prompt ? s->prompt_launch_ms : s->launch_ms, ms;
+    if (strcmp(w->name, "FLASH_ATTN_EXT") == 0) {
+        ms = busy_ms(cache, s->attention_gbs, flops, s->attention_tflops);
+    } else if (w->weight_bytes && strncmp(w->name, "MUL_MAT", 7) == 0) {
+        bool experts = strcmp(w->name, "MUL_MAT_ID") == 0;
+        ms = busy_ms((double)w->weight_bytes, s->gbs * (double)(experts ? s->expert_share : s->share)[type], flops,
+                     (double)(experts ? s->expert_matrix : s->matrix)[type]);
+        launch_ms += prompt ? s->prompt_product_ms : s->product_ms;
+    } else {
+        ms = vr_speed_node_ms(s, VR_TYPE_F32, (double)w->weight_bytes + cache + act, flops, 0);
+    }
+    return ms + w->launches * launch_ms;
 }
 
 /* Overlapping micro-batches: the slowest place sets the pace. Otherwise one place works at a time. */
@@ -35,7 +57,19 @@ static double step(const struct vr_pricing *p, const struct vr_price *price, enu
         sum += price->ms[phase][i];
         slowest = fmax(slowest, price->ms[phase][i]);
     }
-    return phase == VR_PREFILL && p->pipeline ? fmax(slowest, price->copy_ms[phase]) : sum;
+    double ms = phase == VR_PREFILL && p->pipeline ? fmax(slowest, price->copy_ms[phase]) : sum;
+    return ms + price->fixed_ms[phase];
+}
+
+/* What a step costs whatever is in it: of the slowest place that has part in it. */
+static void fix(const struct vr_pricing *p, struct vr_price *price)
+{
+    for (size_t i = 0; i <= p->n_devices; i++) {
+        const struct vr_speed *s = &p->speeds->places[place_of(p, (uint32_t)i)];
+        if (price->ms[VR_DECODE][i] > 0) price->fixed_ms[VR_DECODE] = fmax(price->fixed_ms[VR_DECODE], s->step_ms);
+        if (price->ms[VR_PREFILL][i] > 0)
+            price->fixed_ms[VR_PREFILL] = fmax(price->fixed_ms[VR_PREFILL], s->prompt_step_ms);
+    }
 }
 
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
@@ -48,6 +82,7 @@ void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_pr
         double each = (double)t->bytes / t->n;
         out->copy_ms[t->phase] += t->n * vr_speed_hop_ms(p->speeds, place_of(p, t->from), place_of(p, t->to), each);
     }
+    fix(p, out);
     for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) out->step_ms[phase] = step(p, out, phase);
     if (out->step_ms[VR_DECODE] > 0) out->decode_tok_s = 1e3 / out->step_ms[VR_DECODE];
     if (out->step_ms[VR_PREFILL] > 0) out->prefill_tok_s = 1e3 * p->n_ubatch / out->step_ms[VR_PREFILL];

@@ -152,6 +152,23 @@ static void tell_pipeline(struct teller *t)
         tell(t, "pipeline copies off: the memory that they take would move layers to slower places");
 }
 
+/* A reserve that bench made smaller is told once per kind of card. */
+static void tell_reserve(struct teller *t)
+{
+    const struct vr_machine *m = t->a->machine;
+    const char *told = "";
+    for (size_t i = 0; i < t->o->verdict.n_devices; i++) {
+        const struct vr_judged *j = &t->o->verdict.devices[i];
+        const struct vr_device *d = &m->devices[j->device];
+        struct vr_num all, runtime;
+        if (!d->measured.runtime_bytes || j->reserve_bytes != vr_device_reserve(d) || !strcmp(d->name, told)) continue;
+        told = d->name;
+        tell(t, "reserve %s MiB on %s: its runtime was measured to take %s, and %d are left as a margin",
+             vr_fmt_mib(&all, j->reserve_bytes, 0), d->id,
+             vr_fmt_mib(&runtime, d->measured.runtime_bytes + d->measured.blas_bytes, 0), VR_RESERVE_MARGIN_MIB);
+    }
+}
+
 static void tell_proof(struct teller *t)
 {
     const struct vr_outcome *o = t->o;
@@ -173,6 +190,7 @@ bool vr_outcome_explain(const struct vr_fit_ask *a, struct vr_outcome *o, struct
     tell_slowest(&t);
     tell_host(&t, &f);
     tell_pipeline(&t);
+    tell_reserve(&t);
     tell_proof(&t);
     return !t.failed || vr_fail_nomem(err, "explaining a plan");
 }

@@ -13,6 +13,31 @@
 
 #define VR_MAX_DEVICES 32
 
+#define VR_MAX_MEASURED_TYPES 48
+
+/* Products with weights of one type. */
+struct vr_measured_type {
+    char name[16];                    /* "q4_K" */
+    double gbs, tflops;               /* one token: weights read, 10^9 bytes/s; 512 tokens: 10^12 operations/s */
+    double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
+};
+
+/* What `bench` measured on a device or on the host. A figure that is 0 was not measured; without `when`, nothing was.
+ */
+struct vr_measured {
+    char when[32];                      /* 2026-11-15T09:30:00Z */
+    char engine[64], driver[64];        /* with which it was measured */
+    uint64_t runtime_bytes, blas_bytes; /* taken beside all that is planned; more of it once float matrices multiply */
+    double launch_us, prompt_launch_us; /* per kernel, generating and reading a prompt */
+    double step_us, prompt_step_us;     /* per token and per micro-batch, whatever the model */
+    double product_us;                  /* per product with weights of one token, before it runs at full speed */
+    double prompt_product_us;           /* the same for 512 tokens */
+    double attention_gbs, attention_tflops;
+    double up_gbs, up_us, down_gbs, down_us; /* from the host's memory and back */
+    struct vr_measured_type types[VR_MAX_MEASURED_TYPES];
+    size_t n_types;
+};
+
 struct vr_device {
     char id[24];            /* backend and index among that backend's devices: "CUDA1" */
     char name[96];          /* "NVIDIA GeForce RTX 3090 Ti" */
@@ -26,6 +51,7 @@ struct vr_device {
     uint16_t pcie_gen_max, pcie_lanes_max; /* at most, in this slot */
     int numa;                              /* -1 unknown */
     char note[160];                        /* what is odd about it, for doctor; "" when nothing is */
+    struct vr_measured measured;
 };
 
 enum vr_link_kind { VR_LINK_UNKNOWN, VR_LINK_NVLINK, VR_LINK_SWITCH, VR_LINK_BRIDGE, VR_LINK_NODE, VR_LINK_SYSTEM };
@@ -35,6 +61,7 @@ struct vr_link {
     uint16_t n_nvlinks;
     double gbs; /* one direction; 0 unknown */
     bool p2p;   /* the driver allows direct access */
+    double measured_gbs, measured_us;
 };
 
 struct vr_host {
@@ -42,6 +69,7 @@ struct vr_host {
     uint64_t ram_total_bytes, ram_free_bytes;
     double bandwidth_gbs; /* 0: never measured */
     uint32_t cores, threads, numa_nodes;
+    struct vr_measured measured; /* gbs of types: as layers are read there */
 };
 
 struct vr_machine {

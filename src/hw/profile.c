@@ -49,6 +49,7 @@ static const struct field host_fields[] = {
     { "cores", U32, F(vr_host, cores), 0, 1 << 20, false },
     { "threads", U32, F(vr_host, threads), 0, 1 << 20, false },
     { "numa_nodes", U32, F(vr_host, numa_nodes), 0, 1024, false },
+    { "measured", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field device_fields[] = {
     { "id", IGNORED, 0, 0, 0, 0, false }, /* follows from the order */
@@ -67,17 +68,50 @@ static const struct field device_fields[] = {
     { "pcie_lanes_max", U16, F(vr_device, pcie_lanes_max), 0, 32, false },
     { "numa", INT, F(vr_device, numa), -1, 1023, false },
     { "note", TEXT, F(vr_device, note), 0, 0, false },
+    { "measured", IGNORED, 0, 0, 0, 0, false },
+};
+static const struct field measured_fields[] = {
+    { "when", TEXT, F(vr_measured, when), 0, 0, true },
+    { "engine", TEXT, F(vr_measured, engine), 0, 0, false },
+    { "driver", TEXT, F(vr_measured, driver), 0, 0, false },
+    { "runtime_mib", MIB, F(vr_measured, runtime_bytes), 0, 1 << 20, false },
+    { "blas_mib", MIB, F(vr_measured, blas_bytes), 0, 1 << 20, false },
+    { "launch_us", REAL, F(vr_measured, launch_us), 0, 1e6, false },
+    { "prompt_launch_us", REAL, F(vr_measured, prompt_launch_us), 0, 1e6, false },
+    { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
+    { "prompt_step_us", REAL, F(vr_measured, prompt_step_us), 0, 1e7, false },
+    { "product_us", REAL, F(vr_measured, product_us), 0, 1e6, false },
+    { "prompt_product_us", REAL, F(vr_measured, prompt_product_us), 0, 1e6, false },
+    { "attention_gbs", REAL, F(vr_measured, attention_gbs), 0, 1e6, false },
+    { "attention_tflops", REAL, F(vr_measured, attention_tflops), 0, 1e6, false },
+    { "up_gbs", REAL, F(vr_measured, up_gbs), 0, 1e6, false },
+    { "up_us", REAL, F(vr_measured, up_us), 0, 1e6, false },
+    { "down_gbs", REAL, F(vr_measured, down_gbs), 0, 1e6, false },
+    { "down_us", REAL, F(vr_measured, down_us), 0, 1e6, false },
+    { "types", IGNORED, 0, 0, 0, 0, false },
+};
+static const struct field type_fields[] = {
+    { "name", TEXT, F(vr_measured_type, name), 0, 0, true },
+    { "gbs", REAL, F(vr_measured_type, gbs), 0, 1e6, false },
+    { "tflops", REAL, F(vr_measured_type, tflops), 0, 1e6, false },
+    { "expert_gbs", REAL, F(vr_measured_type, expert_gbs), 0, 1e6, false },
+    { "expert_tflops", REAL, F(vr_measured_type, expert_tflops), 0, 1e6, false },
 };
 static const struct field link_fields[] = {
-    { "a", U16, F(vr_link, a), 0, VR_MAX_DEVICES - 1, true }, { "b", U16, F(vr_link, b), 0, VR_MAX_DEVICES - 1, true },
-    { "kind", KIND, F(vr_link, kind), 0, 0, false },          { "n_nvlinks", U16, F(vr_link, n_nvlinks), 0, 64, false },
-    { "gbs", REAL, F(vr_link, gbs), 0, 1e5, false },          { "p2p", BOOL, F(vr_link, p2p), 0, 0, false },
+    { "a", U16, F(vr_link, a), 0, VR_MAX_DEVICES - 1, true },
+    { "b", U16, F(vr_link, b), 0, VR_MAX_DEVICES - 1, true },
+    { "kind", KIND, F(vr_link, kind), 0, 0, false },
+    { "n_nvlinks", U16, F(vr_link, n_nvlinks), 0, 64, false },
+    { "gbs", REAL, F(vr_link, gbs), 0, 1e5, false },
+    { "p2p", BOOL, F(vr_link, p2p), 0, 0, false },
+    { "measured_gbs", REAL, F(vr_link, measured_gbs), 0, 1e6, false },
+    { "measured_us", REAL, F(vr_link, measured_us), 0, 1e6, false },
 };
 
 /* Where we are, for messages: "rig.json: devices[2]." */
 struct place {
     const char *path;
-    char prefix[32];
+    char prefix[64];
     struct vr_err *err;
 };
 
@@ -186,10 +220,31 @@ static bool get_object(const struct place *p, json_t *o, const struct field *fie
     return true;
 }
 
+/* "measured" of a device or of the host, where it has one; p->prefix is the owner's. */
+static bool read_measured(const struct place *owner, json_t *o, struct vr_measured *out)
+{
+    if (!o) return true;
+    struct place p = *owner;
+    snprintf(p.prefix, sizeof p.prefix, "%.28smeasured.", owner->prefix);
+    if (!get_object(&p, o, measured_fields, VR_COUNT(measured_fields), out)) return false;
+    if (!out->when[0]) return REFUSE(&p, "when", "is empty");
+    json_t *types = json_object_get(o, "types");
+    size_t n = json_array_size(types);
+    if (types && !json_is_array(types)) return REFUSE(&p, "types", "must be a list: [ ... ]");
+    if (n > VR_MAX_MEASURED_TYPES) return REFUSE(&p, "types", "has %zu entries, at most %d", n, VR_MAX_MEASURED_TYPES);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(p.prefix, sizeof p.prefix, "%.28smeasured.types[%zu].", owner->prefix, i);
+        if (!get_object(&p, json_array_get(types, i), type_fields, VR_COUNT(type_fields), &out->types[out->n_types++]))
+            return false;
+    }
+    return true;
+}
+
 static bool read_host(struct place *p, json_t *o, struct vr_host *h)
 {
     snprintf(p->prefix, sizeof p->prefix, "host.");
     if (!get_object(p, o, host_fields, VR_COUNT(host_fields), h)) return false;
+    if (!read_measured(p, json_object_get(o, "measured"), &h->measured)) return false;
     if (!json_object_get(o, "ram_free_mib")) h->ram_free_bytes = h->ram_total_bytes;
     if (h->ram_free_bytes > h->ram_total_bytes)
         return REFUSE(p, "ram_free_mib", "is larger than ram_total_mib (%.15g > %.15g)",
@@ -201,6 +256,7 @@ static bool read_device(struct place *p, size_t i, json_t *o, struct vr_device *
 {
     snprintf(p->prefix, sizeof p->prefix, "devices[%zu].", i);
     if (!get_object(p, o, device_fields, VR_COUNT(device_fields), d)) return false;
+    if (!read_measured(p, json_object_get(o, "measured"), &d->measured)) return false;
     if (!d->name[0]) return REFUSE(p, "name", "is empty");
     /* 0 only from a card whose driver does not tell; a plan leaves it out, a profile of it must load again */
     if (!d->total_bytes && !d->note[0]) return REFUSE(p, "total_mib", "is 0: a device has memory");
@@ -335,6 +391,32 @@ static void add_fields(struct vr_buf *b, size_t indent, const struct field *fiel
     }
 }
 
+static void add_measured(struct vr_buf *b, size_t indent, const struct vr_measured *m)
+{
+    if (!m->when[0]) return;
+    vr_buf_adds(b, ",\n");
+    vr_buf_addc(b, ' ', indent);
+    vr_buf_adds(b, "\"measured\": {");
+    add_fields(b, indent + 1, measured_fields, VR_COUNT(measured_fields), m);
+    for (size_t i = 0; i < m->n_types; i++) {
+        vr_buf_adds(b, ",\n");
+        vr_buf_addc(b, ' ', indent + 1);
+        vr_buf_adds(b, i ? " {" : "\"types\": [ {");
+        const char *comma = "";
+        for (size_t f = 0; f < VR_COUNT(type_fields); f++) { /* a type is one line: people compare them */
+            if (is_unknown(&type_fields[f], (const char *)&m->types[i] + type_fields[f].at)) continue;
+            vr_buf_addf(b, "%s \"%s\": ", comma, type_fields[f].key);
+            add_value(b, &type_fields[f], &m->types[i]);
+            comma = ",";
+        }
+        vr_buf_adds(b, " }");
+    }
+    vr_buf_adds(b, m->n_types ? " ]" : "");
+    vr_buf_addc(b, '\n', 1);
+    vr_buf_addc(b, ' ', indent);
+    vr_buf_adds(b, "}");
+}
+
 void vr_profile_print(const struct vr_machine *m, struct vr_buf *out)
 {
     vr_buf_adds(out, "{");
@@ -342,10 +424,12 @@ void vr_profile_print(const struct vr_machine *m, struct vr_buf *out)
     add_fields(out, 1, top_fields, VR_COUNT(top_fields), m);
     vr_buf_addf(out, "%s\n \"host\": {", out->n > before ? "," : "");
     add_fields(out, 2, host_fields, VR_COUNT(host_fields), &m->host);
+    add_measured(out, 2, &m->host.measured);
     vr_buf_adds(out, "\n },\n \"devices\": [");
     for (size_t i = 0; i < m->n_devices; i++) {
         vr_buf_adds(out, i ? ",\n  {" : "\n  {");
         add_fields(out, 3, device_fields, VR_COUNT(device_fields), &m->devices[i]);
+        add_measured(out, 3, &m->devices[i].measured);
         vr_buf_adds(out, "\n  }");
     }
     vr_buf_adds(out, m->n_devices ? "\n ]" : "]");

@@ -5,7 +5,9 @@
  *       "devices": [ { "name", "backend", "uuid", "pci", "total_mib", "free_mib", "bandwidth_gbs", "fp16_tflops",
  *                      "compute_capability": "8.6", "pcie_gen", "pcie_lanes", "pcie_gen_max", "pcie_lanes_max", "numa",
  *                      "note" } ],
- *       "links":   [ { "a": 0, "b": 1, "kind": "nvlink", "n_nvlinks", "gbs", "p2p" } ] }
+ *       "links":   [ { "a": 0, "b": 1, "kind": "nvlink", "n_nvlinks", "gbs", "p2p", "measured_gbs", "measured_us" } ] }
+ *
+ * The host and each device may have "measured": { ... }, what `vram-llm bench` found (struct vr_measured).
  *
  * Needed are host.ram_total_mib, and name and total_mib of each device. What is left out of a device is taken from the
  * table of known cards where it knows the name; free memory left out means all of it. MiB may have a fraction: a size
@@ -26,5 +28,12 @@ bool vr_profile_parse(const char *path, const char *text, size_t n, struct vr_ma
 /* Loading what was saved gives the same machine. */
 bool vr_profile_save(const char *path, const struct vr_machine *m, struct vr_err *err) VR_MUST_CHECK;
 void vr_profile_print(const struct vr_machine *m, struct vr_buf *out);
+
+/* Where this machine's own profile is: $XDG_DATA_HOME/vram-llm/machine.json. False: there is no home to keep it in. */
+bool vr_profile_own_path(char *out, size_t n);
+/* Takes over what was measured on `saved` wherever `m` still has the same: a device of that UUID, else of that name and
+ * size; the host by processor and memory. Speeds hold for a card of the same make; what its runtime takes holds for the
+ * same driver and engine only, and is left out otherwise, with a line in m->note. Returns how many devices it was. */
+size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved, const char *engine);
 
 #endif

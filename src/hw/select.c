@@ -109,13 +109,23 @@ static bool choose(const struct vr_machine *m, const char *list, uint32_t *chose
     return true;
 }
 
+uint64_t vr_device_reserve(const struct vr_device *d)
+{
+    const struct vr_measured *x = &d->measured;
+    if (!x->runtime_bytes) return VR_RESERVE_DEFAULT_MIB * VR_MIB;
+    return x->runtime_bytes + x->blas_bytes + VR_RESERVE_MARGIN_MIB * VR_MIB;
+}
+
 static bool parse_reserves(const struct vr_machine *m, const char *list, uint64_t bytes[VR_MAX_DEVICES],
                            struct vr_err *err)
 {
-    char entry[32], fallback[16], all[640];
-    snprintf(fallback, sizeof fallback, "%d", VR_RESERVE_DEFAULT_MIB);
-    const char *at = list ? list : fallback;
+    char entry[32], all[640];
+    const char *at = list;
     size_t n = 0;
+    if (!list) {
+        for (size_t i = 0; i < m->n_devices; i++) bytes[i] = vr_device_reserve(&m->devices[i]);
+        return true;
+    }
     while (next_entry(&at, entry, sizeof entry)) {
         uint64_t mib;
         if (!vr_parse_u64(entry, 0, MAX_RESERVE_MIB, &mib))

@@ -5,6 +5,7 @@
 #include "hw/machine.h"
 
 #define VR_RESERVE_DEFAULT_MIB 1024 /* until the machine is calibrated */
+#define VR_RESERVE_MARGIN_MIB  128  /* beside what was measured: pools that grow, fragments, other programs' windows */
 
 enum vr_device_order {
     VR_ORDER_AUTO,       /* the planner's choice; until it chooses, the machine's order */
@@ -43,6 +44,9 @@ struct vr_budgets {
 /* No device left is a success with n == 0: the host can still serve. */
 bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, struct vr_budgets *out,
                        struct vr_err *err) VR_MUST_CHECK;
+
+/* What is left free on a device unless the user says so: what its runtime was measured to take, and a margin. */
+uint64_t vr_device_reserve(const struct vr_device *d);
 
 bool vr_device_order_parse(const char *s, enum vr_device_order *out, struct vr_err *err) VR_MUST_CHECK;
 const char *vr_device_order_name(enum vr_device_order order);

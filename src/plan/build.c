@@ -73,11 +73,7 @@ static bool alike(const struct builder *b, size_t i, size_t j)
     describe_device(b, &all->items[i], &x);
     describe_device(b, &all->items[j], &y);
     if (memcmp(&x, &y, sizeof x) != 0) return false;
-    const struct vr_speed *si = &b->ask->speeds->places[di], *sj = &b->ask->speeds->places[dj];
-    if (si->gbs != sj->gbs || si->tflops != sj->tflops || si->launch_ms != sj->launch_ms ||
-        si->link_gbs != sj->link_gbs || si->link_ms != sj->link_ms ||
-        memcmp(si->share, sj->share, sizeof si->share) != 0)
-        return false;
+    if (memcmp(&b->ask->speeds->places[di], &b->ask->speeds->places[dj], sizeof(struct vr_speed)) != 0) return false;
     for (size_t k = 0; k < all->n; k++) {
         size_t dk = all->items[k].device;
         if (k == i || k == j) continue;

@@ -50,6 +50,18 @@ static void guess_shares(const struct vr_device *d, struct vr_speed *s)
     }
 }
 
+/* What follows from the figures of a place that are known by now. */
+static void guess_rest(struct vr_speed *s)
+{
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) {
+        s->matrix[i] = (float)s->tflops;
+        s->expert_share[i] = s->share[i];
+        s->expert_matrix[i] = (float)s->tflops;
+    }
+    s->attention_gbs = s->gbs * (double)s->share[VR_TYPE_F16];
+    s->attention_tflops = s->tflops;
+}
+
 static void guess_links(const struct vr_machine *m, struct vr_speeds *out)
 {
     for (size_t i = 0; i < m->n_links; i++) {
@@ -72,14 +84,87 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
         s->launch_ms = LAUNCH_MS;
         s->link_gbs = or_else(vr_device_link_gbs(d) * COPY_SHARE, UNKNOWN_LINK_GBS);
         s->link_ms = COPY_MS;
+        s->prompt_launch_ms = LAUNCH_MS;
         guess_shares(d, s);
+        guess_rest(s);
     }
     struct vr_speed *host = &out->places[VR_SPEED_HOST];
     host->gbs = or_else(m->host.bandwidth_gbs, UNKNOWN_HOST_GBS);
     host->tflops = or_else(m->host.cores, 4) * HOST_CORE_TFLOPS;
-    host->launch_ms = HOST_LAUNCH_MS;
+    host->launch_ms = host->prompt_launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
+    guess_rest(host);
     guess_links(m, out);
+}
+
+/* Types that were not measured are taken for the middle of those that were. */
+static void take_types(const struct vr_measured *m, struct vr_speed *s)
+{
+    double best = 0, share = 0, tflops = 0, expert = 0, expert_tflops = 0, n = 0, n_tflops = 0, n_expert = 0;
+    for (size_t i = 0; i < m->n_types; i++) best = fmax(best, m->types[i].gbs);
+    if (!(best > 0)) return;
+    s->gbs = best;
+    for (size_t i = 0; i < m->n_types; i++) {
+        const struct vr_measured_type *t = &m->types[i];
+        if (t->gbs > 0) share += t->gbs / best, n++;
+        if (t->tflops > 0) tflops += t->tflops, n_tflops++;
+        if (t->expert_gbs > 0) expert += t->expert_gbs / best, expert_tflops += t->expert_tflops, n_expert++;
+    }
+    if (n_tflops > 0) s->tflops = tflops / n_tflops;
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) s->share[i] = (float)(share / n);
+    guess_rest(s);
+    for (size_t i = 0; i < VR_SPEED_TYPES && n_expert > 0; i++) {
+        s->expert_share[i] = (float)(expert / n_expert);
+        s->expert_matrix[i] = (float)(expert_tflops / n_expert);
+    }
+    for (size_t i = 0; i < m->n_types; i++) {
+        const struct vr_measured_type *t = &m->types[i];
+        uint32_t id = vr_type_by_name(t->name);
+        if (id >= VR_SPEED_TYPES) continue;
+        if (t->gbs > 0) s->share[id] = (float)(t->gbs / best);
+        if (t->tflops > 0) s->matrix[id] = (float)t->tflops;
+        if (t->expert_gbs > 0) s->expert_share[id] = (float)(t->expert_gbs / best);
+        if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
+    }
+}
+
+static void take(double measured, double scale, double *out)
+{
+    if (measured > 0) *out = measured * scale;
+}
+
+static void take_measured(const struct vr_measured *m, struct vr_speed *s)
+{
+    take_types(m, s);
+    take(m->attention_gbs, 1, &s->attention_gbs);
+    take(m->attention_tflops, 1, &s->attention_tflops);
+    take(m->launch_us, 1e-3, &s->launch_ms);
+    take(m->prompt_launch_us, 1e-3, &s->prompt_launch_ms);
+    take(m->product_us, 1e-3, &s->product_ms);
+    take(m->prompt_product_us, 1e-3, &s->prompt_product_ms);
+    s->step_ms = m->step_us / 1e3; /* may well be nothing */
+    s->prompt_step_ms = m->prompt_step_us / 1e3;
+    take(m->up_gbs, 1, &s->link_gbs);
+    take((m->up_us + m->down_us) / 2, 1e-3, &s->link_ms);
+}
+
+void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out)
+{
+    vr_speeds_guess(m, out);
+    out->measured = m->host.measured.when[0] != '\0';
+    if (out->measured) take_measured(&m->host.measured, &out->places[VR_SPEED_HOST]);
+    for (size_t i = 0; i < m->n_devices; i++) {
+        if (m->devices[i].measured.when[0])
+            take_measured(&m->devices[i].measured, &out->places[i]);
+        else
+            out->measured = false;
+    }
+    for (size_t i = 0; i < m->n_links; i++) {
+        const struct vr_link *l = &m->links[i];
+        if (!(l->measured_gbs > 0) || l->a >= m->n_devices || l->b >= m->n_devices) continue;
+        out->direct[l->a][l->b].gbs = out->direct[l->b][l->a].gbs = l->measured_gbs;
+        out->direct[l->a][l->b].ms = out->direct[l->b][l->a].ms = l->measured_us / 1e3;
+    }
 }
 
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
@@ -87,17 +172,23 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
     vr_speeds_guess(m, out);
     for (size_t i = 0; i <= VR_SPEED_HOST; i++) {
         struct vr_speed *s = &out->places[i];
-        for (size_t t = 0; t < VR_SPEED_TYPES; t++) s->share[t] = 1;
-        s->tflops = s->link_gbs = NO_LIMIT;
-        s->launch_ms = s->link_ms = 0;
+        for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
+            s->share[t] = s->expert_share[t] = 1;
+            s->matrix[t] = s->expert_matrix[t] = (float)NO_LIMIT;
+        }
+        s->tflops = s->link_gbs = s->attention_tflops = NO_LIMIT;
+        s->attention_gbs = s->gbs;
+        s->launch_ms = s->prompt_launch_ms = s->product_ms = s->prompt_product_ms = s->link_ms = 0;
+        s->step_ms = s->prompt_step_ms = 0;
     }
     memset(out->direct, 0, sizeof out->direct);
 }
 
 double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches)
 {
-    double share = (double)s->share[type < VR_SPEED_TYPES ? type : VR_TYPE_F32];
-    double reading = bytes / (s->gbs * share * 1e6), computing = operations / (s->tflops * 1e9);
+    uint32_t t = type < VR_SPEED_TYPES ? type : VR_TYPE_F32;
+    double reading = bytes / (s->gbs * (double)s->share[t] * 1e6),
+           computing = operations / ((double)s->matrix[t] * 1e9);
     return fmax(reading, computing) + launches * s->launch_ms;
 }
 

@@ -1,11 +1,11 @@
 /* How long work takes: the one place with numbers about speed, for the planner and for pricing a dry run's graph.
  *
- *     time of a node   = max(bytes / (GB/s x share(type)), operations / (TFLOPS x share)) + launches x launch time
+ *     time of a node   = max(bytes / (GB/s x share(type)), operations / TFLOPS(type)) + launches x launch time
  *     time of a hop    = latency + bytes / GB/s of the link
  *
  * A token's time is the sum of its nodes and hops: decoding does one thing after the other. The shares and latencies
- * here are for a machine that nobody measured (docs/planner.md tells where they come from and how far off they are);
- * calibration replaces any of them, field by field. */
+ * of a machine that nobody measured come from speeds.def (docs/accuracy.md tells how far off they are); what `bench`
+ * measured replaces any of them, field by field. */
 #ifndef VR_PLAN_SPEED_H
 #define VR_PLAN_SPEED_H
 
@@ -15,11 +15,18 @@
 #define VR_SPEED_HOST  VR_MAX_DEVICES
 
 struct vr_speed {
-    double gbs;                  /* of its memory, 10^9 bytes per second */
-    float share[VR_SPEED_TYPES]; /* of gbs that a product with weights of this type reaches; by vr_type() id */
-    double tflops;               /* that matrix products reach in large batches */
-    double launch_ms;            /* per kernel */
-    double link_gbs, link_ms;    /* to the host: bandwidth that copies reach, and latency of one */
+    double gbs;                   /* of its memory, 10^9 bytes per second */
+    float share[VR_SPEED_TYPES];  /* of gbs that a product with weights of this type reaches; by vr_type() id */
+    double tflops;                /* that matrix products reach in large batches */
+    float matrix[VR_SPEED_TYPES]; /* TFLOPS of a batch's product with this type */
+    float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
+    double attention_gbs, attention_tflops;
+    double launch_ms;                           /* per kernel */
+    double product_ms;                          /* more, for one that reads weights: until it runs at full speed */
+    double prompt_launch_ms, prompt_product_ms; /* the same for a batch */
+    double step_ms,
+        prompt_step_ms;       /* per token and per micro-batch, whatever the model: graphs made, results awaited */
+    double link_gbs, link_ms; /* to the host: bandwidth that copies reach, and latency of one */
 };
 
 struct vr_speeds {
@@ -28,11 +35,13 @@ struct vr_speeds {
     struct {
         double gbs, ms; /* gbs 0: through the host */
     } direct[VR_MAX_DEVICES][VR_MAX_DEVICES];
-    bool measured; /* by calibration; else taken from the table */
+    bool measured; /* all devices and the host were; else at least one is taken from the table */
 };
 
 /* From the facts of the machine and the table. What the machine does not tell is guessed low. */
 void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out);
+/* The same, with what was measured in place of guesses. */
+void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out);
 /* Nothing but memory bandwidth: no launches, no hops, every byte at full speed. For comparing with other planners. */
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out);
 

@@ -1,0 +1,426 @@
+/* Measuring goes in steps, each a child process with a deadline, told on standard error as they go. Cards of the same
+ * make are measured once: what one reaches the others do too; their links are measured one by one.
+ *
+ * Two models that compute next to nothing, of 4 and of 24 layers, tell what starting a kernel and a step costs: the
+ * time that the price of their graphs leaves unexplained is `kernels x launch + step`, two equations for two unknowns.
+ * Two more, with matrices of floats and with experts, show what other libraries take of the device's memory. */
+#include "cli/calibrate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/cpu.h"
+#include "engine/engine.h"
+#include "engine/measure.h"
+#include "fit/fit.h"
+#include "gguf/type.h"
+#include "hw/profile.h"
+
+#define STEP_MS 60000 /* deadline of one step */
+#define N_CTX   2048  /* of the small models */
+#define FEW     4
+#define MANY    24
+
+enum { TINY_FEW, TINY_MANY, TINY_FLOATS, TINY_EXPERTS, N_TINY };
+
+struct work {
+    const struct vr_calibrate *ask;
+    struct vr_input *in;
+    char cpu[1024]; /* the variant that works here */
+    char dir[64];   /* of the small models */
+    char paths[N_TINY][96];
+    unsigned done, of;
+    bool has_gpus;
+};
+
+static void tell(struct work *w, const char *fmt, ...) VR_PRINTF(2, 3);
+static void tell(struct work *w, const char *fmt, ...)
+{
+    bool tty = isatty(STDERR_FILENO);
+    va_list ap;
+    va_start(ap, fmt);
+    fprintf(stderr, "%s  [%2u/%u] ", tty ? "\r\033[K" : "", ++w->done, w->of);
+    vfprintf(stderr, fmt, ap);
+    fputs(tty ? "" : "\n", stderr);
+    fflush(stderr);
+    va_end(ap);
+}
+
+/* --- the small models --- */
+
+static bool make_tiny(struct work *w, struct vr_err *err)
+{
+    static const struct vr_measure_tiny kinds[N_TINY] = {
+        [TINY_FEW] = { FEW, false, false },
+        [TINY_MANY] = { MANY, false, false },
+        [TINY_FLOATS] = { FEW, false, true },
+        [TINY_EXPERTS] = { FEW, true, false },
+    };
+    const char *tmp = getenv("TMPDIR");
+    snprintf(w->dir, sizeof w->dir, "%.40s/vram-llm-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
+    if (!mkdtemp(w->dir)) return vr_fail(err, VR_EIO, "%s: %s", w->dir, strerror(errno));
+    for (size_t i = 0; i < N_TINY; i++) {
+        snprintf(w->paths[i], sizeof w->paths[i], "%s/%zu.gguf", w->dir, i);
+        if (!vr_measure_make(w->paths[i], &kinds[i], err)) return false;
+    }
+    return true;
+}
+
+static void work_done(struct work *w)
+{
+    for (size_t i = 0; i < N_TINY; i++)
+        if (w->paths[i][0]) unlink(w->paths[i]);
+    if (w->dir[0]) rmdir(w->dir);
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
+}
+
+/* Runs a small model on a device, or on the host (budget NULL). */
+static bool run_tiny(const struct work *w, size_t which, const struct vr_budget *budget, struct vr_measure_run *out,
+                     struct vr_err *err)
+{
+    VR_AUTO_BUF env = { 0 }, json = { 0 };
+    vr_buf_adds(&json, "{\"model\":");
+    vr_json_add_string(&json, w->paths[which]);
+    vr_buf_adds(&json, ",\"cpu\":");
+    vr_json_add_string(&json, w->cpu);
+    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"pipeline\":false}", N_CTX,
+                budget ? 1000 : 0, budget ? "\"CUDA0\"" : "");
+    if (budget) {
+        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[budget->device].uuid);
+        vr_buf_addc(&env, '\0', 1);
+    }
+    return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, 5, STEP_MS, out, err);
+}
+
+/* What the same run costs by the price of its graph, when kernels and steps cost what these speeds say. */
+static bool price_tiny(const struct work *w, size_t which, const struct vr_budget *budget,
+                       const struct vr_speeds *speeds, double fill, double ms[VR_N_PHASES], struct vr_err *err)
+{
+    VR_AUTO(vr_model) model = vr_model_open(w->paths[which], err);
+    if (!model) return false;
+    struct vr_budgets budgets = { .n = budget ? 1 : 0 };
+    if (budget) budgets.items[0] = *budget;
+    struct vr_fit_ask ask = { .model = model,
+                              .machine = &w->in->machine,
+                              .budgets = &budgets,
+                              .speeds = speeds,
+                              .context = VR_CONTEXT_DEFAULT,
+                              .flash_auto = true,
+                              .n_outputs = 1,
+                              .fill = fill };
+    ask.context.n_ctx = N_CTX;
+    ask.context.n_batch = ask.context.n_ubatch = 512;
+    ask.context.flash_attn = true;
+    struct vr_given given = { .n_gpu_layers = budget ? -1 : 0 };
+    VR_AUTO_OUTCOME outcome = { 0 };
+    if (!vr_fit_given(&ask, &given, &outcome, err)) return false;
+    for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = outcome.verdict.price.step_ms[phase];
+    return true;
+}
+
+/* Solves for launch and step from the two models' unexplained times. */
+static bool solve_launches(struct work *w, const struct vr_budget *budget, const struct vr_measure_run runs[N_TINY],
+                           struct vr_measured *m, struct vr_err *err)
+{
+    struct vr_speeds s;
+    vr_speeds_of(&w->in->machine, &s);
+    struct vr_speed *p = &s.places[budget ? budget->device : VR_SPEED_HOST], *host = &s.places[VR_SPEED_HOST];
+    double base[2][VR_N_PHASES], with[2][VR_N_PHASES];
+    p->product_ms = p->prompt_product_ms = p->step_ms = p->prompt_step_ms = 0;
+    host->step_ms = host->prompt_step_ms = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct vr_measure_run *r = &runs[i];
+        double fill[VR_N_PHASES] = { (double)r->fill[0] / N_CTX, 2.0 * r->n_ubatch / N_CTX }, ms[VR_N_PHASES];
+        for (int phase = 0; phase < VR_N_PHASES; phase++) {
+            p->launch_ms = p->prompt_launch_ms = 0;
+            if (!price_tiny(w, (size_t)i, budget, &s, fill[phase], ms, err)) return false;
+            base[i][phase] = ms[phase];
+            p->launch_ms = p->prompt_launch_ms = 1;
+            if (!price_tiny(w, (size_t)i, budget, &s, fill[phase], ms, err)) return false;
+            with[i][phase] = ms[phase];
+        }
+    }
+    double *launch[] = { &m->launch_us, &m->prompt_launch_us }, *step[] = { &m->step_us, &m->prompt_step_us };
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
+        double n[2], left[2];
+        for (int i = 0; i < 2; i++) {
+            n[i] = with[i][phase] - base[i][phase];
+            left[i] = (phase == VR_DECODE ? runs[i].decode_ms[0] : runs[i].prefill_ms[0]) - base[i][phase];
+        }
+        double each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
+        *launch[phase] = fmax(each * 1e3, 0.01);
+        *step[phase] = fmax(left[0] - n[0] * each, 0) * 1e3;
+    }
+    if (!budget) { /* its batches compute for so long that nothing can be told from what is left */
+        m->prompt_launch_us = m->launch_us;
+        m->prompt_step_us = 0;
+    }
+    return true;
+}
+
+static uint64_t outside(const struct vr_measure_run *r)
+{
+    uint64_t planned = r->devices[0].model_bytes + r->devices[0].context_bytes + r->devices[0].compute_bytes;
+    uint64_t most =
+        r->devices[0].after_bytes > r->devices[0].loaded_bytes ? r->devices[0].after_bytes : r->devices[0].loaded_bytes;
+    uint64_t taken = most > r->devices[0].before_bytes ? most - r->devices[0].before_bytes : 0;
+    return taken > planned ? taken - planned : 0;
+}
+
+static bool measure_runs(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
+{
+    struct vr_measure_run runs[N_TINY] = { 0 };
+    for (size_t i = 0; i < (budget ? N_TINY : TINY_FLOATS); i++)
+        if (!run_tiny(w, i, budget, &runs[i], err)) return false;
+    if (budget) {
+        uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
+        m->runtime_bytes = outside(&runs[TINY_MANY]);
+        uint64_t most = floats > experts ? floats : experts;
+        m->blas_bytes = most > m->runtime_bytes ? most - m->runtime_bytes : 0;
+    }
+    return solve_launches(w, budget, runs, m, err);
+}
+
+/* --- types --- */
+
+static struct vr_measured_type *type_row(struct vr_measured *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_types; i++)
+        if (!strcmp(m->types[i].name, name)) return &m->types[i];
+    if (m->n_types == VR_MAX_MEASURED_TYPES) return NULL;
+    struct vr_measured_type *t = &m->types[m->n_types++];
+    *t = (struct vr_measured_type){ 0 };
+    snprintf(t->name, sizeof t->name, "%s", name);
+    return t;
+}
+
+static bool wanted(const struct work *w, const struct vr_measured *m, uint32_t type)
+{
+    for (size_t i = 0; w->ask->missing_only && i < m->n_types; i++)
+        if (!strcmp(m->types[i].name, vr_type(type)->name)) return false;
+    return true;
+}
+
+/* Products with every type; the middle of what each costs at any size counts for all. */
+static void measure_types(struct work *w, const char *id, const struct vr_measure_where *where, struct vr_measured *m)
+{
+    double fixed[VR_CALIBRATE_TYPES], prompt[VR_CALIBRATE_TYPES];
+    size_t n = 0;
+    for (size_t i = 0; i < w->ask->n_types; i++) {
+        const char *name = vr_type(w->ask->types[i])->name;
+        struct vr_measure_products p = { 0 };
+        struct vr_err err = { 0 };
+        if (!wanted(w, m, w->ask->types[i])) continue;
+        tell(w, "%s: products with %s", id, name);
+        if (!vr_measure_products(where, w->ask->types[i], &p, &err)) {
+            vr_machine_note(&w->in->machine, "%s, %s: %s", id, name, err.msg);
+            continue;
+        }
+        struct vr_measured_type *t = type_row(m, name);
+        if (!t) continue;
+        t->gbs = p.gbs, t->tflops = p.tflops, t->expert_gbs = p.expert_gbs, t->expert_tflops = p.expert_tflops;
+        double kernels = p.kernels > 0 ? p.kernels : 1;
+        fixed[n] = p.product_us / kernels;
+        prompt[n++] = p.prompt_product_us / kernels;
+    }
+    for (size_t i = 1; i < n; i++) /* few: insertion */
+        for (size_t k = i; k && fixed[k] < fixed[k - 1]; k--) {
+            double x = fixed[k];
+            fixed[k] = fixed[k - 1], fixed[k - 1] = x;
+        }
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = i; k && prompt[k] < prompt[k - 1]; k--) {
+            double x = prompt[k];
+            prompt[k] = prompt[k - 1], prompt[k - 1] = x;
+        }
+    if (n) m->product_us = fixed[n / 2], m->prompt_product_us = prompt[n / 2];
+}
+
+/* --- places --- */
+
+static void stamp(struct vr_measured *m, const struct vr_machine *machine)
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(m->when, sizeof m->when, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    snprintf(m->engine, sizeof m->engine, "%s", vr_engine_version());
+    snprintf(m->driver, sizeof m->driver, "%s", machine->driver);
+}
+
+/* One place but for its links. False and a note when it does not work at all. */
+static bool measure_place(struct work *w, const char *id, const struct vr_budget *budget, struct vr_measured *m)
+{
+    const struct vr_device *d = budget ? &w->in->machine.devices[budget->device] : NULL;
+    struct vr_measure_where where = { .device = d ? "CUDA0" : NULL,
+                                      .visible = d ? d->uuid : NULL,
+                                      .cc = d ? d->cc_major * 100 + d->cc_minor * 10 : 0,
+                                      .beside_gpus = w->has_gpus,
+                                      .cpu = w->cpu,
+                                      .timeout_ms = STEP_MS };
+    struct vr_err err = { 0 };
+    bool again = w->ask->missing_only && m->when[0];
+    stamp(m, &w->in->machine);
+    measure_types(w, id, &where, m);
+    if (again) return true;
+    tell(w, "%s: attention", id);
+    struct vr_measure_attention attention = { 0 };
+    if (vr_measure_attention(&where, &attention, &err))
+        m->attention_gbs = attention.gbs, m->attention_tflops = attention.tflops;
+    tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "small models: operations and steps");
+    if (!measure_runs(w, budget, m, &err)) {
+        vr_machine_note(&w->in->machine, "%s was not measured: %s", id, err.msg);
+        m->when[0] = '\0';
+        return false;
+    }
+    /* a product's own cost is what it takes beyond any kernel's */
+    m->product_us = fmax(m->product_us - m->launch_us, 0);
+    m->prompt_product_us = fmax(m->prompt_product_us - m->prompt_launch_us, 0);
+    return true;
+}
+
+static void measure_link(struct work *w, struct vr_device *d)
+{
+    struct vr_measure_where where = { .device = "CUDA0", .visible = d->uuid, .cpu = w->cpu, .timeout_ms = STEP_MS };
+    struct vr_measure_link l;
+    struct vr_err err = { 0 };
+    tell(w, "%s: copies from the host and back", d->id);
+    if (!vr_measure_link(&where, &l, &err)) {
+        vr_machine_note(&w->in->machine, "%s: %s", d->id, err.msg);
+        return;
+    }
+    d->measured.up_gbs = l.up_gbs, d->measured.up_us = l.up_us;
+    d->measured.down_gbs = l.down_gbs, d->measured.down_us = l.down_us;
+}
+
+static struct vr_link *link_between(struct vr_machine *m, uint16_t a, uint16_t b)
+{
+    for (size_t i = 0; i < m->n_links; i++)
+        if (m->links[i].a == a && m->links[i].b == b) return &m->links[i];
+    if (m->n_links == VR_COUNT(m->links)) return NULL;
+    m->links[m->n_links] = (struct vr_link){ .a = a, .b = b };
+    return &m->links[m->n_links++];
+}
+
+static void measure_pair(struct work *w, uint16_t a, uint16_t b)
+{
+    struct vr_machine *m = &w->in->machine;
+    char visible[160];
+    snprintf(visible, sizeof visible, "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
+    struct vr_measure_where where = {
+        .device = "CUDA0", .peer = "CUDA1", .visible = visible, .cpu = w->cpu, .timeout_ms = STEP_MS
+    };
+    struct vr_measure_link x;
+    struct vr_err err = { 0 };
+    tell(w, "%s and %s: copies between them", m->devices[a].id, m->devices[b].id);
+    struct vr_link *l = link_between(m, a < b ? a : b, a < b ? b : a);
+    if (!l || !vr_measure_pair(&where, &x, &err)) {
+        vr_machine_note(m, "%s and %s: %s", m->devices[a].id, m->devices[b].id, err.msg);
+        return;
+    }
+    l->measured_gbs = fmin(x.up_gbs, x.down_gbs);
+    l->measured_us = fmax(x.up_us, x.down_us);
+}
+
+/* The first card of the same make before this one; -1: none. */
+static int twin(const struct vr_input *in, size_t i)
+{
+    const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
+    for (size_t k = 0; k < i; k++) {
+        const struct vr_device *e = &in->machine.devices[in->budgets.items[k].device];
+        if (!strcmp(d->name, e->name) && d->total_bytes == e->total_bytes && e->measured.when[0]) return (int)k;
+    }
+    return -1;
+}
+
+static void measure_device(struct work *w, size_t i)
+{
+    struct vr_machine *m = &w->in->machine;
+    const struct vr_budget *budget = &w->in->budgets.items[i];
+    struct vr_device *d = &m->devices[budget->device];
+    int same = twin(w->in, i);
+    bool again = w->ask->missing_only && d->measured.when[0];
+    if (!again) measure_link(w, d); /* first: the price of the small models counts copies */
+    if (same >= 0) {
+        struct vr_measured own = d->measured;
+        d->measured = m->devices[w->in->budgets.items[same].device].measured;
+        d->measured.up_gbs = own.up_gbs, d->measured.up_us = own.up_us;
+        d->measured.down_gbs = own.down_gbs, d->measured.down_us = own.down_us;
+        return;
+    }
+    measure_place(w, d->id, budget, &d->measured);
+}
+
+static unsigned count_steps(const struct work *w)
+{
+    size_t n = w->in->budgets.n, kinds = 0;
+    for (size_t i = 0; i < n; i++) {
+        bool new = true;
+        for (size_t k = 0; k < i; k++)
+            new &= strcmp(w->in->machine.devices[w->in->budgets.items[i].device].name,
+                          w->in->machine.devices[w->in->budgets.items[k].device].name) != 0;
+        kinds += new;
+    }
+    return (unsigned)(n + (kinds + 1) * (w->ask->n_types + 2) + n * (n - (n > 0)) / 2);
+}
+
+bool vr_device_usable(const struct vr_device *d)
+{
+    return strcmp(d->backend, "CUDA") == 0 && d->uuid[0] && vr_engine_has("cuda");
+}
+
+bool vr_calibrated(const struct vr_calibrate *c, const struct vr_input *in)
+{
+    for (size_t i = 0; i <= in->budgets.n; i++) {
+        const struct vr_measured *m = i == in->budgets.n ? &in->machine.host.measured
+                                                         : &in->machine.devices[in->budgets.items[i].device].measured;
+        if (!m->when[0]) return false;
+        for (size_t t = 0; t < c->n_types; t++) {
+            bool found = false;
+            for (size_t k = 0; k < m->n_types; k++) found |= !strcmp(m->types[k].name, vr_type(c->types[t])->name);
+            if (!found) return false;
+        }
+    }
+    return true;
+}
+
+bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err)
+{
+    VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
+    if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
+    w.of = count_steps(&w);
+    struct vr_host *host = &in->machine.host;
+    measure_place(&w, "host", NULL, &host->measured);
+    for (size_t i = 0; i < host->measured.n_types; i++)
+        host->bandwidth_gbs = fmax(host->bandwidth_gbs, host->measured.types[i].gbs);
+    for (size_t i = 0; i < in->budgets.n; i++) measure_device(&w, i);
+    for (size_t i = 0; i < in->budgets.n; i++)
+        for (size_t k = i + 1; k < in->budgets.n; k++) {
+            const struct vr_link *l =
+                vr_machine_link(&in->machine, in->budgets.items[i].device, in->budgets.items[k].device);
+            if (c->missing_only && l && l->measured_gbs > 0) continue;
+            measure_pair(&w, in->budgets.items[i].device, in->budgets.items[k].device);
+        }
+    if (!host->measured.when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", in->machine.note);
+    return true;
+}
+
+bool vr_calibrate_save(const struct vr_machine *m, char *path, size_t n, struct vr_err *err)
+{
+    if (!vr_profile_own_path(path, n))
+        return vr_fail(err, VR_EIO,
+                       "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set; "
+                       "--save-machine FILE writes it where you want");
+    char dir[512];
+    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
+        snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+        if (mkdir(dir, 0777) != 0 && errno != EEXIST) return vr_fail(err, VR_EIO, "%s: %s", dir, strerror(errno));
+    }
+    return vr_profile_save(path, m, err);
+}

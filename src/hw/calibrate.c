@@ -1,0 +1,76 @@
+/* A machine meets what was measured on it earlier: some cards may be others by now, or sit elsewhere. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hw/profile.h"
+
+bool vr_profile_own_path(char *out, size_t n)
+{
+    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+    int len;
+    if (data && *data == '/') /* the XDG rules: a relative one is ignored */
+        len = snprintf(out, n, "%s/vram-llm/machine.json", data);
+    else if (home && *home == '/')
+        len = snprintf(out, n, "%s/.local/share/vram-llm/machine.json", home);
+    else
+        return false;
+    return len > 0 && (size_t)len < n;
+}
+
+/* The size a driver reports moves by a few MiB from version to version. */
+static bool about(uint64_t a, uint64_t b) { return (a > b ? a - b : b - a) <= b / 32; }
+
+static bool same_card(const struct vr_device *a, const struct vr_device *b)
+{
+    return !strcmp(a->name, b->name) && !strcmp(a->backend, b->backend) && about(a->total_bytes, b->total_bytes);
+}
+
+/* The device of `saved` that tells most about `d`; -1: none. */
+static int counterpart(const struct vr_device *d, const struct vr_machine *saved)
+{
+    int found = -1;
+    for (size_t i = 0; i < saved->n_devices; i++) {
+        const struct vr_device *s = &saved->devices[i];
+        if (!s->measured.when[0] || !same_card(d, s)) continue;
+        if (d->uuid[0] && !strcmp(d->uuid, s->uuid)) return (int)i;
+        if (found < 0) found = (int)i;
+    }
+    return found;
+}
+
+static void take_links(struct vr_machine *m, const struct vr_machine *saved, const int *of)
+{
+    for (size_t i = 0; i < m->n_links; i++) {
+        struct vr_link *l = &m->links[i];
+        int a = of[l->a], b = of[l->b];
+        const struct vr_link *s = a >= 0 && b >= 0 && a != b ? vr_machine_link(saved, (size_t)a, (size_t)b) : NULL;
+        if (!s) continue;
+        l->measured_gbs = s->measured_gbs;
+        l->measured_us = s->measured_us;
+    }
+}
+
+size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved, const char *engine)
+{
+    int of[VR_MAX_DEVICES];
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_devices; i++) {
+        struct vr_device *d = &m->devices[i];
+        of[i] = counterpart(d, saved);
+        if (of[i] < 0) continue;
+        d->measured = saved->devices[of[i]].measured;
+        n++;
+        const char *other = strcmp(d->measured.driver, m->driver) ? "driver" : "engine";
+        if (!strcmp(d->measured.driver, m->driver) && !strcmp(d->measured.engine, engine)) continue;
+        d->measured.runtime_bytes = d->measured.blas_bytes = 0;
+        vr_machine_note(m, "%s was measured with another %s: run 'vram-llm bench' again.", d->id, other);
+    }
+    const struct vr_host *h = &saved->host;
+    if (h->measured.when[0] && !strcmp(m->host.cpu, h->cpu) && m->host.cores == h->cores &&
+        about(m->host.ram_total_bytes, h->ram_total_bytes)) {
+        m->host.measured = h->measured;
+        if (!(m->host.bandwidth_gbs > 0)) m->host.bandwidth_gbs = h->bandwidth_gbs;
+    }
+    take_links(m, saved, of);
+    return n;
+}
