@@ -29,6 +29,7 @@ function inline(text, depth = 0) {
     const c = text[i], before = i ? text[i - 1] : ' ';
     if (c === '\\' && /[\\`*_{}[\]()#+\-.!~|<>]/.test(text[i + 1] ?? '')) { plain += text[i + 1]; i += 2; continue; }
     let hit = null;
+    if (c === '*' && /\d/.test(before) && /[\d(]/.test(text[i + 1] ?? '')) { plain += c; i++; continue; } // 2*3*4 is a product
     if (depth < 8 && '`*_~[!h'.includes(c) && !((c === '_' || c === 'h') && /\w/.test(before))) {
       const rest = text.slice(i, i + 4000); // an unclosed mark must not cost the square of the text
       for (const [pattern, make] of rules) {

@@ -12,6 +12,9 @@ const rigs = [
   ['No GPU', []],
 ];
 
+const spec = (cards) => cards.map((c) => `${c.n}x ${c.spec ?? c.name}`).join(', ') || 'none';
+const about = (gpu) => `${Math.round(gpu.mib / 1024)} GB · ${count(gpu.bandwidth_gbs)} GB/s`;
+
 // The slider is logarithmic, in steps of a quarter octave, rounded to 256.
 const MIN_CTX = 512;
 const toSlider = (n) => Math.round(Math.log2(Math.max(MIN_CTX, n) / MIN_CTX) * 4);
@@ -132,9 +135,9 @@ export class WhatIf {
   }
 
   showCards() {
-    const about = new Map(this.gpus.map((g) => [g.name, `${count(g.mib)} MiB, ${count(g.bandwidth_gbs)} GB/s`]));
+    const facts = new Map(this.gpus.map((g) => [g.name, about(g)]));
     fill(this.list, this.cards.length ? this.cards.map((c) => h('li', { 'data-name': c.name },
-      h('span', { class: 'card-name' }, h('b', {}, c.name), h('span', { class: 'muted fine' }, about.get(c.name) ?? '')),
+      h('span', { class: 'card-name' }, h('b', {}, c.name), h('span', { class: 'muted fine' }, facts.get(c.name) ?? '')),
       h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} less`, on: { click: () => this.step(c, -1) } }, '−'),
       h('output', { 'aria-label': `${c.n} of ${c.name}` }, String(c.n)),
       h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} more`, on: { click: () => this.step(c, 1) } }, '+')))
@@ -155,7 +158,7 @@ export class WhatIf {
     this.search.setAttribute('aria-expanded', String(!this.found.hidden));
     fill(this.found, (this.hits ?? []).map((g, i) => h('li', { id: `wi-f${i}`, role: 'option', 'aria-selected': String(i === this.at),
       on: { pointerdown: (e) => { e.preventDefault(); this.take(g); } } },
-    h('span', {}, g.name), h('span', { class: 'muted fine' }, `${count(g.mib)} MiB · ${count(g.bandwidth_gbs)} GB/s`))));
+    h('span', {}, g.name), h('span', { class: 'muted fine' }, about(g)))));
     if (this.at >= 0) this.search.setAttribute('aria-activedescendant', `wi-f${this.at}`);
     else this.search.removeAttribute('aria-activedescendant');
   }
@@ -185,7 +188,7 @@ export class WhatIf {
   // --- asking ---
 
   body(more = {}) {
-    const body = { gpus: this.cards.map((c) => `${c.n}x ${c.spec ?? c.name}`).join(', ') || 'none', n_ctx: Math.floor(Number(this.ctx.value) || 0),
+    const body = { gpus: spec(this.cards), n_ctx: Math.floor(Number(this.ctx.value) || 0),
       cache_type_k: this.cache.value, cache_type_v: this.cache.value, optimize: this.optimize.value, n_seq: this.n_seq };
     if (this.model.value) body.model = this.model.value;
     if (Number(this.ram.value) > 0) body.ram_mib = Math.floor(Number(this.ram.value) * 1024);
@@ -237,20 +240,22 @@ export class WhatIf {
 
   // What would fit: tried in the order of what people give up first.
   async suggest(signal) {
-    const biggest = [...this.cards].sort((a, b) => (this.gpus.find((g) => g.name === b.name)?.mib ?? 0) - (this.gpus.find((g) => g.name === a.name)?.mib ?? 0))[0];
-    const more = biggest && this.cards.map((c) => `${c.n + (c === biggest ? 1 : 0)}x ${c.spec ?? c.name}`).join(', ');
-    const tries = [
-      [{ n_ctx: 0 }, (p) => `${count(p.goal.n_ctx)} tokens of context`, (p) => { this.setRange(p.model.n_ctx_train, p.goal.n_ctx); this.changed(); }],
-      [{ cache_type_k: 'q8_0', cache_type_v: 'q8_0' }, () => 'a q8_0 cache', () => { this.cache.value = 'q8_0'; this.changed(); }],
-      biggest && [{ gpus: more }, () => `one more ${biggest.name}`, () => this.add(biggest.name)],
-    ].filter(Boolean);
-    for (const [change, text, act] of tries) {
-      try {
-        const plan = await post('api/plan', this.body(change), { signal });
-        if (signal.aborted) return;
-        if (plan.fits) this.hints.append(h('button', { type: 'button', class: 'chip', on: { click: () => act(plan) } }, `Fits with ${text(plan)}: ${rate(plan.predicted.decode_tok_s)} tokens/s`));
-      } catch { return; }
-    }
-    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'A smaller context, a q8_0 cache or one more card do not help: choose a smaller quantization, or more cards.'));
+    const mib = (card) => this.gpus.find((g) => g.name === card.name)?.mib ?? 0;
+    const largest = [...this.cards].sort((a, b) => mib(b) - mib(a))[0];
+    const offer = async (change, text, act) => {
+      const plan = await post('api/plan', this.body(change), { signal });
+      if (!plan.fits) return false;
+      this.hints.append(h('button', { type: 'button', class: 'chip', on: { click: () => act(plan) } }, `Fits with ${text(plan)}: ${rate(plan.predicted.decode_tok_s)} tokens/s`));
+      return true;
+    };
+    try {
+      await offer({ n_ctx: 0 }, (p) => `${count(p.goal.n_ctx)} tokens of context`, (p) => { this.setRange(p.model.n_ctx_train, p.goal.n_ctx); this.changed(); });
+      await offer({ cache_type_k: 'q8_0', cache_type_v: 'q8_0' }, () => 'a q8_0 cache', () => { this.cache.value = 'q8_0'; this.changed(); });
+      for (let more = 1; largest && more <= 4; more++) {
+        const gpus = spec(this.cards.map((c) => (c === largest ? { ...c, n: c.n + more } : c)));
+        if (await offer({ gpus }, () => `${more === 1 ? 'one' : more} more ${largest.name}`, () => { largest.n += more; this.setCards(this.cards); })) break;
+      }
+    } catch { return; } // asked for something else meanwhile, or the server is gone, which the page says elsewhere
+    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'Neither a smaller context, nor a q8_0 cache, nor four more cards would do: it takes a smaller quantization.'));
   }
 }
