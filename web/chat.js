@@ -142,8 +142,8 @@ export class Chat {
       m.error ? h('p', { class: 'error', role: 'alert' }, sentence(m.error)) : null,
       h('div', { class: 'message-actions' },
         m.meta ? h('span', { class: 'muted fine meta' }, this.metaText(m.meta)) : null,
-        m.content ? copyButton(() => m.content) : null,
-        last ? h('button', { type: 'button', class: 'small', on: { click: () => this.regenerate() } }, m.error ? 'Try again' : 'Regenerate') : null),
+        h('span', {}, m.content ? copyButton(() => m.content) : null,
+          last ? h('button', { type: 'button', class: 'small', on: { click: () => this.regenerate() } }, m.error ? 'Try again' : 'Regenerate') : null)),
     ];
   }
 

@@ -10,13 +10,14 @@ const kinds = {
 // [kind, bytes, what it is] of a place, in the order of its bar.
 function pieces(place, isHost) {
   const last = (place.first_layer ?? 0) + place.n_layers - 1;
-  const list = [];
+  const list = [], moved = [];
   for (const { layer, bytes, type } of place.layers ?? []) {
-    const own = isHost || (layer >= place.first_layer && layer <= last);
-    const kind = isHost ? `h${layer % 2}` : own ? `l${layer % 2}` : 'lm';
-    list.push([kind, bytes, `${own ? 'layer' : 'moved here from layer'} ${layer}, ${type}`]);
+    if (isHost) list.push([`h${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
+    else if (layer >= place.first_layer && layer <= last) list.push([`l${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
+    else moved.push(['lm', bytes, `moved here from layer ${layer}, ${type}`]);
   }
   if (place.output_bytes) list.push(['lo', place.output_bytes, isHost ? 'input and output' : 'output']);
+  list.push(...moved);
   if (place.other_bytes > 1048576) list.push(['lm', place.other_bytes, 'copies and padding']);
   if (!place.layers) list.push([isHost ? 'h0' : 'l0', place.model_bytes, 'weights']);
   list.push(['kv', place.context_bytes, 'KV cache'], ['co', place.compute_bytes, 'compute buffers']);
@@ -146,6 +147,7 @@ export function strip(plan) {
 // All of a plan but its title and figures.
 export function planBody(plan) {
   const lists = [...plan.devices.map((d) => pieces(d, false)), pieces(plan.host, true)];
+  if (!plan.devices.length && magnified(lists[0])) lists[0] = [...magnified(lists[0]), ['fr', 1]]; // what is to be seen
   const longest = Math.max(1, ...lists.slice(0, -1).map(sum));
   const left = (plan.excluded ?? []).map((x) => x.reason);
   const reasons = (plan.reasons ?? []).filter((r) => !left.includes(r));

@@ -137,7 +137,7 @@ export class WhatIf {
   showCards() {
     const facts = new Map(this.gpus.map((g) => [g.name, about(g)]));
     fill(this.list, this.cards.length ? this.cards.map((c) => h('li', { 'data-name': c.name },
-      h('span', { class: 'card-name' }, h('b', {}, c.name), h('span', { class: 'muted fine' }, facts.get(c.name) ?? '')),
+      h('span', { class: 'card-name' }, h('b', {}, shortName(c.name)), h('span', { class: 'muted fine' }, facts.get(c.name) ?? '')),
       h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} less`, on: { click: () => this.step(c, -1) } }, '−'),
       h('output', { 'aria-label': `${c.n} of ${c.name}` }, String(c.n)),
       h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} more`, on: { click: () => this.step(c, 1) } }, '+')))

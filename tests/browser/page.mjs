@@ -265,7 +265,7 @@ test('live: tokens, slots, devices, log; a reload keeps the history', async () =
 // --- states ---
 
 test('a model that loads, an engine that restarts, a server that goes away', async () => {
-  const s = await serve({ engine: { load_ms: 3000 }, ready: false });
+  const s = await serve({ engine: { load_ms: 1800 }, ready: false });
   const page = await open(s.url, { hash: 'chat', allow: [/Failed to load resource/, /ERR_/] });
   await state(page, 'loading');
   ok((await page.innerText('#banner')).includes('reading the weights'), 'banner');
