@@ -3,9 +3,10 @@
  *
  * Streams first: each gets its one token in every batch. Prompts share what is left, the shortest first (most requests
  * wait least that way), but the oldest is never without a share. While streams run, a batch is kept as short as
- * SPARE_MS, by the speed that was measured. When sequences share the cells and they run out, what idle slots remember
- * goes first, then the youngest choice steps back and computes again later: nobody gets an error for somebody else's
- * length. */
+ * SPARE_MS, by the speed that was measured; but prompts that take BRIEF_MS at most are taken whole, so that many that
+ * come together become streams within a few steps. When sequences share the cells and they run out, what idle slots
+ * remember goes first, then the youngest choice steps back and computes again later: nobody gets an error for somebody
+ * else's length. */
 #include "engine/choice.h"
 
 #include <math.h>
@@ -14,6 +15,7 @@
 #include "base/json.h"
 
 #define SPARE_MS 80.0
+#define BRIEF_MS 250.0
 enum { LEAST_CHUNK = 64, RATE_MS = 1000 };
 
 struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_live *live, struct vr_buf *out,
@@ -196,12 +198,10 @@ static void put_prompt(struct vr_batcher *b, struct vr_choice *c, uint32_t n)
     for (uint32_t i = 0; i < n; i++) put(b, c, c->todo[c->slot->n + c->n_add], left(c) == 1);
 }
 
-/* Tokens of prompt that this batch may carry. */
-static uint32_t prompt_budget(const struct vr_batcher *b, uint32_t n_streams)
+/* Tokens of prompt that can be computed in so many milliseconds, by what was measured. */
+static uint32_t tokens_in(const struct vr_batcher *b, double ms, uint32_t room)
 {
-    uint32_t room = b->e->n_batch - (uint32_t)b->batch.n_tokens;
-    if (n_streams == 0) return room;
-    double n = b->prompt_us > 0 ? SPARE_MS * 1e3 / b->prompt_us : 2 * LEAST_CHUNK;
+    double n = b->prompt_us > 0 ? ms * 1e3 / b->prompt_us : 2 * LEAST_CHUNK;
     if (n < LEAST_CHUNK) n = LEAST_CHUNK;
     return n < room ? (uint32_t)n : room;
 }
@@ -232,11 +232,15 @@ static uint32_t fill(struct vr_batcher *b, bool with_prompts)
         n_streams++;
     }
     if (!with_prompts) return (uint32_t)b->batch.n_tokens;
-    uint32_t budget = prompt_budget(b, n_streams), at = (uint32_t)b->batch.n_tokens, end = at + budget;
+    uint32_t at = (uint32_t)b->batch.n_tokens, room = b->e->n_batch - at;
+    uint32_t budget = n_streams ? tokens_in(b, SPARE_MS, room) : room, end = at + budget;
     struct vr_choice *c = pick_prompt(b, true);
     if (c) put_prompt(b, c, budget / 4 ? budget / 4 : budget);
     while ((uint32_t)b->batch.n_tokens < end && (c = pick_prompt(b, false)))
         put_prompt(b, c, end - (uint32_t)b->batch.n_tokens);
+    uint32_t brief = tokens_in(b, BRIEF_MS, room);
+    while ((c = pick_prompt(b, false)) && left(c) <= brief && (uint32_t)b->batch.n_tokens + left(c) <= b->e->n_batch)
+        put_prompt(b, c, left(c));
     return (uint32_t)b->batch.n_tokens;
 }
 

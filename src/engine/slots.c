@@ -91,16 +91,25 @@ static uint32_t shared(const struct vr_slots *s, const struct vr_slot *slot, con
     return k;
 }
 
-/* The idle slot whose memory is missed least. */
+/* Whether a slot is beside one that is in use. Where sequences have cells of their own, the engine computes only such
+ * together that are numbered without a gap: each gap is one more pass over all weights, in every step. */
+static bool beside(const struct vr_slots *s, uint32_t i)
+{
+    if (s->e->unified) return false;
+    return (i > 0 && s->slot[i - 1].choice) || (i + 1 < s->n && s->slot[i + 1].choice);
+}
+
+/* The idle slot whose memory is missed least: an empty one, one that leaves no gap, the one not used for longest. */
 static struct vr_slot *idle(struct vr_slots *s, const struct vr_slot *not_this)
 {
     struct vr_slot *best = NULL;
+    bool best_beside = false;
     for (uint32_t i = 0; i < s->n; i++) {
         struct vr_slot *slot = &s->slot[i];
         if (slot->choice || slot->held || slot == not_this) continue;
-        bool better =
-            !best || (slot->n == 0) > (best->n == 0) || ((slot->n == 0) == (best->n == 0) && slot->used < best->used);
-        if (better) best = slot;
+        bool near = beside(s, i), empty = slot->n == 0, best_empty = best && best->n == 0;
+        bool better = !best ? true : empty != best_empty ? empty : near != best_beside ? near : slot->used < best->used;
+        if (better) best = slot, best_beside = near;
     }
     return best;
 }
