@@ -123,7 +123,7 @@ $(B)/tests/fake-engine: tests/stubs/fake-engine.c $(LIBRARY)
 	$(call say,STUB)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
 
-$(B)/tests/tiny-model: tests/tools/tiny-model.c
+$(B)/tests/tiny-model $(B)/tests/random-fill: $(B)/tests/%: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(call say,TOOL)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
@@ -143,6 +143,7 @@ check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/
 	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
+	@tests/bench.sh "$(B)"
 
 check-clients: $(B)/vram-llm $(B)/tests/fake-engine
 	@tests/clients/run "$(B)"

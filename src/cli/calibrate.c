@@ -411,7 +411,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
     return true;
 }
 
-bool vr_calibrate_save(const struct vr_machine *m, char *path, size_t n, struct vr_err *err)
+bool vr_calibrate_path(char *path, size_t n, struct vr_err *err)
 {
     if (!vr_profile_own_path(path, n))
         return vr_fail(err, VR_EIO,
@@ -422,5 +422,10 @@ bool vr_calibrate_save(const struct vr_machine *m, char *path, size_t n, struct 
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
         if (mkdir(dir, 0777) != 0 && errno != EEXIST) return vr_fail(err, VR_EIO, "%s: %s", dir, strerror(errno));
     }
+    return true;
+}
+
+bool vr_calibrate_save(const struct vr_machine *m, const char *path, struct vr_err *err)
+{
     return vr_profile_save(path, m, err);
 }
