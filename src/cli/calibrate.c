@@ -414,9 +414,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
 bool vr_calibrate_path(char *path, size_t n, struct vr_err *err)
 {
     if (!vr_profile_own_path(path, n))
-        return vr_fail(err, VR_EIO,
-                       "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set; "
-                       "--save-machine FILE writes it where you want");
+        return vr_fail(err, VR_EIO, "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set");
     char dir[512];
     for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
