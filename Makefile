@@ -132,7 +132,7 @@ $(B)/tests/fake-engine: tests/stubs/fake-engine.c $(LIBRARY)
 	$(call say,STUB)
 	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $< $(LIBRARY) $(LIBS) $(ENGINE_LIBS) -lstdc++
 
-$(B)/tests/tiny-%: tests/tools/tiny-%.c
+$(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/random-fill: $(B)/tests/%: tests/tools/%.c
 	@mkdir -p $(@D)
 	$(call say,TOOL)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
@@ -152,6 +152,7 @@ check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/
 	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
+	@tests/bench.sh "$(B)"
 
 check-clients: $(B)/vram-llm $(B)/tests/fake-engine
 	@tests/clients/run "$(B)"

@@ -137,5 +137,13 @@ check "is linked" test "$(readlink "$E/lib")" = "$tmp/own/build/bin"
 check "and told" test "$(cut -d ' ' -f 1 "$E/which")" = own
 check "no such folder" refuses ENGINE="$tmp/nowhere" --
 
+# tools/gpu/build-cuda goes with the tarball, where the lock is not: it must name the same source
+locked=$(awk '$1 == "source" { print $3, $4, $5 }' "$here/tools/engine.lock")
+named=$(sed -n 's/^package=\([^ ]*\) version=\([^ ]*\).*/\1 \2/p' "$here/tools/gpu/build-cuda")
+sum=$(sed -n 's/^sum=//p' "$here/tools/gpu/build-cuda")
+hex=$(printf %s "${locked##*sha512-}" | base64 -d | od -An -v -tx1 | tr -d ' \n')
+check "build-cuda names the locked source" test "${locked% *}" = "$named"
+check "by its sum" test "$hex" = "$sum"
+
 echo "engine_fetch: $((n - failed)) passed, $failed failed"
 [ "$failed" = 0 ]

@@ -28,9 +28,10 @@ static bool choose_types(const struct vr_options *o, const struct vr_model *m, s
 {
     static const char common[] = "f16,q8_0,q6_K,q5_K,q4_K,q4_0,iq4_xs,iq3_xxs,mxfp4";
     if (m && !o->types) {
-        for (size_t i = 0; i < m->n_tensors; i++) {
-            const struct vr_tensor *t = &m->tensors[i];
-            if (t->n_dims >= 2 && t->bytes > (UINT64_C(1) << 20)) add_type(c, t->type);
+        for (uint64_t least = UINT64_C(1) << 20; c->n_types == 0; least = 0) { /* small ones only if all are */
+            for (size_t i = 0; i < m->n_tensors; i++)
+                if (m->tensors[i].n_dims >= 2 && m->tensors[i].bytes > least) add_type(c, m->tensors[i].type);
+            if (least == 0) break;
         }
         return true;
     }
@@ -131,11 +132,10 @@ static void show_machine(struct vr_buf *out, const struct vr_machine *m, const c
 }
 
 static bool bench_machine(const struct vr_options *o, struct vr_input *in, const struct vr_calibrate *c,
-                          struct vr_buf *out, struct vr_err *err)
+                          const char *path, struct vr_buf *out, struct vr_err *err)
 {
-    char path[512];
     in->machine.note[0] = '\0';
-    if (!vr_calibrate(c, in, err) || !vr_calibrate_save(&in->machine, path, sizeof path, err)) return false;
+    if (!vr_calibrate(c, in, err) || !vr_calibrate_save(&in->machine, path, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, &in->machine, err)) return false;
     if (o->json) return vr_json_print(vr_json_profile(&in->machine), out, err);
     show_machine(out, &in->machine, path);
@@ -320,11 +320,11 @@ bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     VR_AUTO(vr_model) m = o->model ? vr_model_open(o->model, err) : NULL;
     if (o->model && !m) return false;
     struct vr_calibrate c = { .missing_only = m != NULL };
-    if (!choose_types(o, m, &c, err)) return false;
-    if (!m) return bench_machine(o, &in, &c, out, err);
     char path[512];
-    if (!o->as_is && !vr_calibrated(&c, &in) &&
-        (!vr_calibrate(&c, &in, err) || !vr_calibrate_save(&in.machine, path, sizeof path, err)))
-        return false;
+    if (!choose_types(o, m, &c, err)) return false;
+    bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in));
+    if (measures && !vr_calibrate_path(path, sizeof path, err)) return false; /* before the minute is spent */
+    if (!m) return bench_machine(o, &in, &c, path, out, err);
+    if (measures && (!vr_calibrate(&c, &in, err) || !vr_calibrate_save(&in.machine, path, err))) return false;
     return bench_model(o, &in, m, out, err);
 }

@@ -61,14 +61,17 @@ static double step(const struct vr_pricing *p, const struct vr_price *price, enu
     return ms + price->fixed_ms[phase];
 }
 
-/* What a step costs whatever is in it: of the slowest place that has part in it. */
+/* What a step costs whatever is in it: of the slowest device that has part in it; the host's own when none has. */
 static void fix(const struct vr_pricing *p, struct vr_price *price)
 {
-    for (size_t i = 0; i <= p->n_devices; i++) {
-        const struct vr_speed *s = &p->speeds->places[place_of(p, (uint32_t)i)];
-        if (price->ms[VR_DECODE][i] > 0) price->fixed_ms[VR_DECODE] = fmax(price->fixed_ms[VR_DECODE], s->step_ms);
-        if (price->ms[VR_PREFILL][i] > 0)
-            price->fixed_ms[VR_PREFILL] = fmax(price->fixed_ms[VR_PREFILL], s->prompt_step_ms);
+    for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
+        size_t n = 0;
+        for (size_t i = 0; i < p->n_devices; i++) n += price->ms[phase][i] > 0;
+        for (size_t i = n ? 0 : p->n_devices; i < (n ? p->n_devices : p->n_devices + 1); i++) {
+            const struct vr_speed *s = &p->speeds->places[place_of(p, (uint32_t)i)];
+            double ms = phase == VR_DECODE ? s->step_ms : s->prompt_step_ms;
+            if (price->ms[phase][i] > 0) price->fixed_ms[phase] = fmax(price->fixed_ms[phase], ms);
+        }
     }
 }
 

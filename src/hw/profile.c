@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "hw/gpus.h"
 
-enum kind { TEXT, MIB, REAL, U16, U32, INT, CAPABILITY, KIND, BOOL, IGNORED };
+enum kind { TEXT, MIB, SIZE, REAL, U16, U32, INT, CAPABILITY, KIND, BOOL, IGNORED };
 
 struct field {
     const char *key;
@@ -74,8 +74,8 @@ static const struct field measured_fields[] = {
     { "when", TEXT, F(vr_measured, when), 0, 0, true },
     { "engine", TEXT, F(vr_measured, engine), 0, 0, false },
     { "driver", TEXT, F(vr_measured, driver), 0, 0, false },
-    { "runtime_mib", MIB, F(vr_measured, runtime_bytes), 0, 1 << 20, false },
-    { "blas_mib", MIB, F(vr_measured, blas_bytes), 0, 1 << 20, false },
+    { "runtime_mib", SIZE, F(vr_measured, runtime_bytes), 0, 1 << 20, false },
+    { "blas_mib", SIZE, F(vr_measured, blas_bytes), 0, 1 << 20, false },
     { "launch_us", REAL, F(vr_measured, launch_us), 0, 1e6, false },
     { "prompt_launch_us", REAL, F(vr_measured, prompt_launch_us), 0, 1e6, false },
     { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
@@ -177,7 +177,7 @@ static bool get_field(const struct place *p, const struct field *f, const json_t
     default: break;
     }
     if (!get_number(p, f, v, &x)) return false;
-    if (f->kind == MIB) *(uint64_t *)at = (uint64_t)llround(x * (double)VR_MIB);
+    if (f->kind == MIB || f->kind == SIZE) *(uint64_t *)at = (uint64_t)llround(x * (double)VR_MIB);
     if (f->kind == REAL) *(double *)at = x;
     if (f->kind == U16) *(uint16_t *)at = (uint16_t)x;
     if (f->kind == U32) *(uint32_t *)at = (uint32_t)x;
@@ -347,6 +347,7 @@ static bool is_unknown(const struct field *f, const void *at)
 {
     switch (f->kind) {
     case TEXT: return !*(const char *)at;
+    case SIZE: return !*(const uint64_t *)at; /* in MiB too, and 0 says nothing */
     case REAL: return !(*(const double *)at > 0);
     case U16: return !*(const uint16_t *)at && !f->needed;
     case U32: return !*(const uint32_t *)at;
@@ -363,7 +364,8 @@ static void add_value(struct vr_buf *b, const struct field *f, const void *objec
     const struct vr_device *d = object;
     switch (f->kind) {
     case TEXT: vr_json_add_string(b, at); break;
-    case MIB: add_number(b, (double)*(const uint64_t *)at / (double)VR_MIB); break;
+    case MIB:
+    case SIZE: add_number(b, (double)*(const uint64_t *)at / (double)VR_MIB); break;
     case REAL: add_number(b, *(const double *)at); break;
     case U16: vr_buf_addf(b, "%u", *(const uint16_t *)at); break;
     case U32: vr_buf_addf(b, "%" PRIu32, *(const uint32_t *)at); break;

@@ -16,7 +16,13 @@ static struct vr_speeds machine(void)
         p->launch_ms = 0.001;
         p->link_gbs = 10;
         p->link_ms = 0.01;
-        for (size_t t = 0; t < VR_SPEED_TYPES; t++) p->share[t] = 1;
+        p->prompt_launch_ms = 0.002;
+        p->attention_gbs = p->gbs / 2;
+        p->attention_tflops = 50;
+        for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
+            p->share[t] = 1, p->matrix[t] = 100;
+            p->expert_share[t] = 0.5f, p->expert_matrix[t] = 25;
+        }
     }
     return s;
 }
@@ -78,6 +84,46 @@ static void test_sum(void **state)
     assert_near(price.step_ms[VR_DECODE], 5.30);
 }
 
+/* Products, experts and attention each have their own rates; kernels cost more in prompts. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        struct vr_work row;
+        double ms;
+    } rows[] = {
+        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000000, .act_bytes = 1000000 }, 1 },
+        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.004 },
+        { { .phase = VR_DECODE, .name = "MUL_MAT_ID", .weight_bytes = 1000000000 }, 2 },
+        { { .phase = VR_DECODE, .name = "FLASH_ATTN_EXT", .cells = 4096, .cache_bytes = 1000000000 }, 2 },
+        { { .phase = VR_DECODE, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.001 },
+        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1, .flops = 1000000000000 }, 10 },
+        { { .phase = VR_PREFILL, .name = "MUL_MAT_ID", .weight_bytes = 1, .flops = 1000000000000 }, 40 },
+        { { .phase = VR_PREFILL, .name = "FLASH_ATTN_EXT", .cells = 4096, .flops = 1000000000000 }, 20 },
+        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.007 },
+        { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.002 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_speeds s = machine();
+        s.places[0].product_ms = 0.003, s.places[0].prompt_product_ms = 0.005;
+        s.places[0].step_ms = 7, s.places[0].prompt_step_ms = 11;
+        s.places[1].step_ms = 70; /* has no part in it */
+        struct vr_work row = rows[i].row;
+        row.n = 1, row.type = VR_TYPE_F16;
+        struct vr_works w = { .rows = &row, .n_rows = 1 };
+        struct vr_pricing p = { .speeds = &s,
+                                .machine_device = (const uint16_t[]){ 0, 1 },
+                                .n_devices = 2,
+                                .fill = 1,
+                                .n_ctx_seq = 4096,
+                                .n_ubatch = 512 };
+        struct vr_price price;
+        vr_price(&w, &p, &price);
+        assert_near(price.ms[row.phase][0], rows[i].ms);
+        assert_near(price.step_ms[row.phase], rows[i].ms + (row.phase == VR_DECODE ? 7 : 11));
+    }
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -91,6 +137,7 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum), cmocka_unit_test(test_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum), cmocka_unit_test(test_kinds),
+                                        cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
