@@ -133,6 +133,26 @@ static json_t *json_settings(const struct vr_options *o)
                      (json_int_t)o->threads, "mmap", !o->no_mmap, "mlock", o->mlock, "embeddings", o->embeddings);
 }
 
+/* Where the draft and the mmproj go; without this they are on the CPU. */
+static void set_companion_devices(const struct vr_input *in, const struct vr_outcome *o, bool virtual, json_t *load)
+{
+    for (size_t k = 0; k < o->n_companions; k++)
+        for (size_t i = 0; i < in->budgets.n; i++) {
+            char key[32], name[32];
+            if (in->budgets.items[i].device != o->companions[k].device) continue;
+            snprintf(key, sizeof key, "%s_device", vr_companion_name(o->companions[k].kind));
+            engine_name(in, i, virtual, name, sizeof name);
+            json_object_set_new(load, key, json_string(name));
+        }
+}
+
+/* A file as another process finds it. */
+static void set_path(json_t *load, const char *key, const char *path)
+{
+    VR_AUTO_FREE char *whole = path ? realpath(path, NULL) : NULL;
+    if (path) json_object_set_new(load, key, json_string(whole ? whole : path));
+}
+
 /* Plans for the devices there are, and adds the placement to the settings. */
 static bool add_plan(const struct vr_options *o, const struct vr_models *m, const struct vr_learned *learned,
                      json_t *load, struct vr_load *out, struct vr_err *err)
@@ -148,10 +168,15 @@ static bool add_plan(const struct vr_options *o, const struct vr_models *m, cons
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
     /* rows of logits, as src/engine/load.c asks for them */
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
+    uint64_t streams = o->n_seq < VR_DRAFT_STREAMS ? o->n_seq : VR_DRAFT_STREAMS;
+    uint32_t rows = (uint32_t)(o->n_seq + streams * VR_DRAFT_TOKENS);
+    if (o->draft && ask.n_outputs < rows) ask.n_outputs = rows;
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
     if (!virtual) set_visible(&in, &out->env);
     json_object_update_new(load, json_placement(&in, &outcome, virtual));
+    json_object_set_new(load, "n_outputs", json_integer(ask.n_outputs));
+    set_companion_devices(&in, &outcome, virtual, load);
     json_t *plan = json_object();
     json_object_set_new(plan, "model", vr_json_model(m->main));
     json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
@@ -167,6 +192,8 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, co
     json_t *load = json_settings(o);
     if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
+    if (load) set_path(load, "draft", o->draft);
+    if (load && o->draft) json_object_set_new(load, "n_draft", json_integer(VR_DRAFT_TOKENS));
     if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);
 }

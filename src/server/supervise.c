@@ -203,6 +203,15 @@ static uint64_t planned_bytes(const struct vr_load *load, const char *device)
         for (size_t k = 0; name && strcmp(name, device) == 0 && k < VR_COUNT(parts); k++)
             sum += (uint64_t)json_integer_value(json_object_get(json_array_get(uses, i), parts[k]));
     }
+    const json_t *beside = json_object_get(plan, "companions");
+    for (size_t i = 0; i < json_array_size(beside); i++) {
+        const json_t *one = json_array_get(beside, i);
+        char key[32];
+        snprintf(key, sizeof key, "%s_device", json_string_value(json_object_get(one, "id")));
+        const char *name = json_string_value(json_object_get(settings, key));
+        for (size_t k = 0; name && strcmp(name, device) == 0 && k < VR_COUNT(parts); k++)
+            sum += (uint64_t)json_integer_value(json_object_get(one, parts[k]));
+    }
     json_decref(settings);
     json_decref(plan);
     return sum;
