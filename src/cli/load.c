@@ -113,9 +113,10 @@ static void set_visible(const struct vr_input *in, const struct seen *s, struct 
 }
 
 /* What the front must know about the devices: all that may be used, with what the plan takes of them. */
-static void list_devices(const struct vr_input *in, const struct vr_budgets *usable, const struct vr_verdict *v,
+static void list_devices(const struct vr_input *in, const struct vr_budgets *usable, const struct vr_outcome *o,
                          struct seen *s, bool virtual, struct vr_load *out)
 {
+    const struct vr_verdict *v = &o->verdict;
     for (size_t i = 0; i < usable->n && out->n_devices < VR_COUNT(out->devices); i++) {
         uint16_t device = usable->items[i].device;
         const struct vr_device *d = &in->machine.devices[device];
@@ -129,6 +130,9 @@ static void list_devices(const struct vr_input *in, const struct vr_budgets *usa
             x->context_bytes = v->devices[k].use.context_bytes;
             x->compute_bytes = v->devices[k].use.compute_bytes;
         }
+        uint64_t guests = vr_outcome_guests(o, device); /* made when the model and its context are there */
+        if (guests) engine_name(in, s, device, virtual, x->name, sizeof x->name);
+        x->compute_bytes += guests;
     }
 }
 
@@ -201,6 +205,27 @@ static json_t *json_settings(const struct vr_options *o)
                      (json_int_t)o->threads, "mmap", !o->no_mmap, "mlock", o->mlock, "embeddings", o->embeddings);
 }
 
+/* Where the draft and the mmproj go; without this they are on the CPU. */
+static void set_companion_devices(const struct vr_input *in, const struct vr_outcome *o, struct seen *s, bool virtual,
+                                  json_t *load)
+{
+    for (size_t k = 0; k < o->n_companions; k++) {
+        const struct vr_companion *c = &o->companions[k];
+        char key[32], name[32];
+        if (c->device < 0) continue;
+        snprintf(key, sizeof key, "%s_device", vr_companion_name(c->kind));
+        engine_name(in, s, (uint16_t)c->device, virtual, name, sizeof name);
+        json_object_set_new(load, key, json_string(name));
+    }
+}
+
+/* A file as another process finds it. */
+static void set_path(json_t *load, const char *key, const char *path)
+{
+    VR_AUTO_FREE char *whole = path ? realpath(path, NULL) : NULL;
+    if (path) json_object_set_new(load, key, json_string(whole ? whole : path));
+}
+
 /* What GET /api/plan answers. */
 static bool print_plan(const struct vr_options *o, const struct vr_fit_ask *ask, const struct vr_outcome *outcome,
                        struct vr_load *out, struct vr_err *err)
@@ -240,11 +265,16 @@ static bool add_plan(const struct vr_options *o, const struct vr_models *m, cons
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
     /* rows of logits, as src/engine/load.c asks for them */
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
+    uint64_t streams = o->n_seq < VR_DRAFT_STREAMS ? o->n_seq : VR_DRAFT_STREAMS;
+    uint32_t rows = (uint32_t)(o->n_seq + streams * VR_DRAFT_TOKENS);
+    if (o->draft && ask.n_outputs < rows) ask.n_outputs = rows;
+    json_object_set_new(load, "n_outputs", json_integer(ask.n_outputs));
     if (usable.n == 0) return add_host_plan(o, &ask, out, err);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
     json_object_update_new(load, json_placement(&in, &outcome, &seen, virtual));
-    list_devices(&in, &usable, &outcome.verdict, &seen, virtual, out);
+    set_companion_devices(&in, &outcome, &seen, virtual, load);
+    list_devices(&in, &usable, &outcome, &seen, virtual, out);
     if (!virtual)
         set_visible(&in, &seen, &out->env);
     else if (seen.n)
@@ -260,6 +290,8 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, co
     json_t *load = json_settings(o);
     if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
+    if (load) set_path(load, "draft", o->draft);
+    if (load && o->draft) json_object_set_new(load, "n_draft", json_integer(VR_DRAFT_TOKENS));
     if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);
 }

@@ -30,7 +30,9 @@ struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_live *liv
     b->batch = llama_batch_init((int32_t)e->n_batch, 0, 1);
     b->in_batch = calloc(e->n_batch, sizeof *b->in_batch);
     b->rate_ms = vr_now_ms();
-    if (b->sampler && b->batch.token && b->in_batch && vr_slots_init(&b->slots, e, err)) return b;
+    if (b->sampler && b->batch.token && b->in_batch && vr_slots_init(&b->slots, e, err) &&
+        vr_draft_new(e, &b->draft, err))
+        return b;
     vr_fail_nomem(err, "making room for batches");
     vr_batcher_free(b);
     return NULL;
@@ -46,6 +48,7 @@ void vr_batcher_free(struct vr_batcher *b)
     }
     vr_slots_done(&b->slots);
     vr_sampler_free(b->sampler);
+    vr_draft_free(b->draft);
     llama_batch_free(b->batch);
     free(b->in_batch);
     vr_buf_done(&b->piece);
@@ -186,7 +189,7 @@ static void put(struct vr_batcher *b, struct vr_choice *c, llama_token token, bo
     t->n_seq_id[i] = 1;
     t->seq_id[i][0] = c->slot->seq;
     t->logits[i] = logits;
-    if (logits) c->row = i;
+    if (logits && c->row < 0) c->row = i;
     b->in_batch[i] = c->job->request;
 }
 
@@ -218,6 +221,21 @@ static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
     return best;
 }
 
+/* The next token of a stream, and the guesses behind it as far as the others leave room. */
+static void put_stream(struct vr_batcher *b, struct vr_choice *c, uint32_t n_behind)
+{
+    uint32_t most = b->e->n_outputs < b->e->n_batch ? b->e->n_outputs : b->e->n_batch;
+    if ((uint32_t)b->batch.n_tokens + 1 + c->n_guess + n_behind > most) c->n_guess = 0;
+    put(b, c, c->next, true);
+    for (uint32_t i = 0; i < c->n_guess; i++) put(b, c, c->guess[i], true);
+}
+
+static void forget_guesses(struct vr_batcher *b)
+{
+    for (uint32_t i = 0; i < b->slots.n; i++)
+        if (b->slots.slot[i].choice) b->slots.slot[i].choice->n_guess = 0;
+}
+
 static uint32_t fill(struct vr_batcher *b, bool with_prompts)
 {
     uint32_t n_streams = 0;
@@ -228,7 +246,7 @@ static uint32_t fill(struct vr_batcher *b, bool with_prompts)
         c->n_add = 0;
         c->row = -1;
         if (c->state != VR_TEXT || (uint32_t)b->batch.n_tokens == b->e->n_batch) continue;
-        put(b, c, c->next, true);
+        put_stream(b, c, b->slots.n - i - 1);
         n_streams++;
     }
     if (!with_prompts) return (uint32_t)b->batch.n_tokens;
@@ -292,6 +310,7 @@ static int make_room(struct vr_batcher *b, struct vr_err *err)
 {
     int rc = 1;
     while (rc == 1 && vr_slots_evict(&b->slots)) rc = compute(b, err);
+    if (rc == 1) forget_guesses(b);
     if (rc == 1 && fill(b, false)) rc = compute(b, err); /* the streams alone; prompts wait */
     while (rc == 1 && step_back(b)) {
         if (fill(b, false) == 0 && fill(b, true) == 0) return 0;
@@ -341,6 +360,29 @@ static void fork_followers(struct vr_batcher *b, struct vr_choice *leader, const
     }
 }
 
+/* A stream speaks: one token, and one more behind every guess that is the token it has chosen. Wrong guesses leave the
+ * engine's memory. */
+static void speak(struct vr_batcher *b, struct vr_choice *c)
+{
+    struct vr_slot *slot = c->slot;
+    uint32_t n = c->n_guess;
+    int32_t row = c->row;
+    c->n_guess = 0;
+    c->row = -1;
+    for (uint32_t i = 0;; i++) {
+        const float *logits = llama_get_logits_ith(b->e->ctx, row + (int32_t)i);
+        if (!logits) {
+            vr_job_fail(b, c->job, 500, "the engine gave no result for this request");
+            break;
+        }
+        if (!vr_choice_speak(b, c, logits) || slot->choice != c || i == n || c->next != c->guess[i]) break;
+        vr_slot_push(slot, &c->next, 1);
+        c->n_accepted++;
+        b->totals.accepted_tokens++;
+    }
+    if (n) llama_memory_seq_rm(b->e->memory, slot->seq, (llama_pos)slot->n, -1);
+}
+
 /* The batch is in the engine's memory: count it, then let speak who can. */
 static void settle(struct vr_batcher *b)
 {
@@ -368,15 +410,10 @@ static void settle(struct vr_batcher *b)
     for (uint32_t i = 0; i < b->slots.n; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
         if (!c || c->row < 0) continue;
-        const float *logits = llama_get_logits_ith(b->e->ctx, c->row);
-        c->row = -1;
-        if (!logits) {
-            vr_job_fail(b, c->job, 500, "the engine gave no result for this request");
-            continue;
-        }
         bool first = c->state == VR_PROMPT && c->leader == c && !c->own;
-        if (first && c->job->n > 1) fork_followers(b, c, logits);
-        if (b->slots.slot[i].choice == c) vr_choice_speak(b, c, logits);
+        const float *logits = first && c->job->n > 1 ? llama_get_logits_ith(b->e->ctx, c->row) : NULL;
+        if (logits) fork_followers(b, c, logits);
+        if (b->slots.slot[i].choice == c) speak(b, c);
     }
 }
 
@@ -388,6 +425,7 @@ static void unsettle(struct vr_batcher *b)
         struct vr_choice *c = b->slots.slot[i].choice;
         if (!c || c->n_add == 0) continue;
         c->n_add = 0;
+        c->n_guess = 0;
         c->row = -1;
         vr_slots_resync(&b->slots, c->slot);
     }
@@ -415,6 +453,7 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
     }
     if (!b->e->text) return false;
     assign(b);
+    vr_draft_guess(b);
     if (fill(b, true) == 0) return b->jobs != NULL && b->e->embeddings;
     rc = compute(b, &err);
     if (rc == 1) rc = make_room(b, &err);
@@ -462,12 +501,14 @@ void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out)
         queued += !started;
     }
     const struct vr_totals *t = &b->totals;
-    vr_buf_addf(out,
-                "],\"n_ctx_seq\":%u,\"running\":%u,\"queued\":%u,\"prompt_tokens\":%llu,\"text_tokens\":%llu,"
-                "\"cached_tokens\":%llu,\"prompt_tok_s\":%.1f,\"text_tok_s\":%.1f,\"batches\":%llu,\"requests\":%llu,"
-                "\"cancelled\":%llu,\"errors\":%llu,\"preempted\":%llu}",
-                b->e->n_ctx_seq, running, queued, (unsigned long long)t->prompt_tokens,
-                (unsigned long long)t->text_tokens, (unsigned long long)t->cached_tokens, b->prompt_rate, b->text_rate,
-                (unsigned long long)t->batches, (unsigned long long)t->requests, (unsigned long long)t->cancelled,
-                (unsigned long long)t->errors, (unsigned long long)t->preempted);
+    vr_buf_addf(
+        out,
+        "],\"n_ctx_seq\":%u,\"running\":%u,\"queued\":%u,\"prompt_tokens\":%llu,\"text_tokens\":%llu,"
+        "\"cached_tokens\":%llu,\"prompt_tok_s\":%.1f,\"text_tok_s\":%.1f,\"batches\":%llu,\"requests\":%llu,"
+        "\"cancelled\":%llu,\"errors\":%llu,\"preempted\":%llu,\"drafted_tokens\":%llu,\"accepted_tokens\":%llu}",
+        b->e->n_ctx_seq, running, queued, (unsigned long long)t->prompt_tokens, (unsigned long long)t->text_tokens,
+        (unsigned long long)t->cached_tokens, b->prompt_rate, b->text_rate, (unsigned long long)t->batches,
+        (unsigned long long)t->requests, (unsigned long long)t->cancelled, (unsigned long long)t->errors,
+        (unsigned long long)t->preempted, (unsigned long long)t->drafted_tokens,
+        (unsigned long long)t->accepted_tokens);
 }

@@ -49,6 +49,8 @@ void vr_choice_end(struct vr_batcher *b, struct vr_choice *c, enum vr_end reason
         .completion_tokens = c->n_text,
         .reasoning_tokens = c->n_reasoning,
         .cached_tokens = c->leader == c ? c->n_cached : 0,
+        .drafted_tokens = c->n_drafted,
+        .accepted_tokens = c->n_accepted,
         .queue_ms = (float)((c->start_ms ? c->start_ms : now) - r->arrived_ms),
         .prompt_ms = c->start_ms ? (float)((c->first_ms ? c->first_ms : now) - c->start_ms) : 0,
         .text_ms = c->first_ms ? (float)(now - c->first_ms) : 0,

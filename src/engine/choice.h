@@ -3,6 +3,7 @@
 #define VR_ENGINE_CHOICE_H
 
 #include "engine/batch.h"
+#include "engine/draft.h"
 #include "engine/reply.h"
 #include "engine/slots.h"
 
@@ -24,8 +25,12 @@ struct vr_choice {
     struct vr_grammar *grammar;
     struct vr_reply reply;
     double start_ms, first_ms;
-    int32_t row;    /* of the batch, whose logits choose the next token; -1 */
+    int32_t row;    /* of the batch, whose logits choose the next token; -1. Those of guesses follow */
     uint32_t n_add; /* tokens in the batch */
+    /* what a draft thinks will follow `next`, and how often it was right */
+    llama_token guess[VR_MOST_GUESSES];
+    uint32_t n_guess, n_drafted, n_accepted;
+    uint32_t trial_drafted, trial_accepted, n_rest;
 };
 
 struct vr_job {
@@ -42,6 +47,7 @@ struct vr_job {
 
 struct vr_totals {
     uint64_t prompt_tokens, text_tokens, cached_tokens, batches, requests, cancelled, errors, preempted;
+    uint64_t drafted_tokens, accepted_tokens;
 };
 
 struct vr_batcher {
@@ -50,6 +56,7 @@ struct vr_batcher {
     struct vr_buf *out;
     struct vr_slots slots;
     struct vr_sampler *sampler;
+    struct vr_draft *draft; /* NULL: none */
     struct llama_batch batch;
     struct vr_request **in_batch;
     struct vr_job *jobs; /* in the order they came */

@@ -10,9 +10,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/cpu.h"
+#include "engine/draft.h"
 #include "engine/engine.h"
 #include "engine/lastlog.h"
 #include "engine/vgpu.h"
+#include "gguf/pair.h"
 
 #define NO_TENSOR "^no tensor has this name$"
 
@@ -411,7 +413,10 @@ static bool set_context(struct loading *l, struct llama_context_params *c, struc
     c->abort_callback = l->hooks->abort;
     c->abort_callback_data = l->hooks->ctx;
     /* rows of logits: one per sequence; embeddings of text models take a chunk of them at a time */
-    uint32_t rows = p->n_outputs ? (uint32_t)p->n_outputs : p->embeddings ? 64 : c->n_seq_max;
+    uint32_t drafted = c->n_seq_max < VR_DRAFT_STREAMS ? c->n_seq_max : VR_DRAFT_STREAMS;
+    uint32_t rows = p->n_outputs    ? (uint32_t)p->n_outputs
+                    : p->embeddings ? 64
+                                    : c->n_seq_max + (p->draft[0] ? drafted * (uint32_t)p->n_draft : 0);
     c->n_outputs_max = rows > c->n_batch ? c->n_batch : rows < c->n_seq_max ? c->n_seq_max : rows;
     if (!l->e->text) { /* a whole text must be in one piece where every token sees every other */
         c->embeddings = true;
@@ -460,16 +465,78 @@ static void attach_threads(struct vr_engine *e)
     struct ggml_threadpool_params p = ggml_threadpool_params_default((int)n);
     e->pool = make ? make(&p) : NULL;
     if (e->pool) llama_attach_threadpool(e->ctx, e->pool, e->pool);
+    if (e->pool && e->draft) llama_attach_threadpool(e->draft, e->pool, e->pool);
+}
+
+/* --- the draft --- */
+
+/* As the engine's own speculation asks for it; what the headers say was compared before (gguf/pair.h). */
+static bool same_vocabulary(const struct llama_vocab *a, const struct llama_vocab *b)
+{
+    bool bos = llama_vocab_get_add_bos(a), eos = llama_vocab_get_add_eos(a);
+    int32_t more = llama_vocab_n_tokens(a) - llama_vocab_n_tokens(b);
+    return llama_vocab_type(a) == llama_vocab_type(b) && bos == llama_vocab_get_add_bos(b) &&
+           eos == llama_vocab_get_add_eos(b) && (!bos || llama_vocab_bos(a) == llama_vocab_bos(b)) &&
+           (!eos || llama_vocab_eos(a) == llama_vocab_eos(b)) && abs(more) <= VR_DRAFT_VOCAB_SLACK;
+}
+
+static bool can_draft(struct loading *l, struct vr_err *err)
+{
+    const struct vr_engine *e = l->e;
+    const struct llama_model *d = e->draft_model;
+    if (!same_vocabulary(e->vocab, llama_model_get_vocab(d)))
+        vr_fail(err, VR_EUSAGE, "the draft has another vocabulary than the model: take one of the same family");
+    else if (!e->can_cut || llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
+        vr_fail(err, VR_EUSAGE, "drafting does not work with a state that cannot be taken back");
+    else if (!e->text)
+        vr_fail(err, VR_EUSAGE, "this model makes no text that could be drafted");
+    else
+        return true;
+    return refuse(l, err);
+}
+
+/* All on one device, with as many tokens and sequences as the model and an f16 cache. */
+static bool load_draft(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    const struct plan *p = &l->plan;
+    ggml_backend_dev_t devices[2] = { p->draft_device[0] ? ggml_backend_dev_by_name(p->draft_device) : NULL, NULL };
+    if (p->draft_device[0] && !devices[0]) {
+        vr_fail(err, VR_EDEVICE, "the engine does not see the draft's device %.40s", p->draft_device);
+        return refuse(l, err);
+    }
+    struct llama_model_params m;
+    struct llama_context_params c;
+    if (!set_model(l, &m, err) || !set_context(l, &c, err)) return refuse(l, err);
+    m.devices = devices;
+    m.n_gpu_layers = devices[0] ? -1 : 0;
+    m.split_mode = LLAMA_SPLIT_MODE_LAYER;
+    m.tensor_split = NULL;
+    m.tensor_buft_overrides = NULL;
+    m.progress_callback = NULL;
+    e->draft_model = llama_model_load_from_file(p->draft, m);
+    if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_LOAD, "the draft did not load", true), false;
+    if (!can_draft(l, err)) return false;
+    c.n_ctx = llama_n_ctx(e->ctx);
+    c.type_k = c.type_v = GGML_TYPE_F16;
+    c.n_outputs_max = c.n_seq_max;
+    c.abort_callback = NULL;
+    e->draft = llama_init_from_model(e->draft_model, c);
+    if (!e->draft)
+        return vr_failure_explain(l->why, VR_AT_CONTEXT, "the draft's context could not be made", true), false;
+    e->n_draft = (uint32_t)p->n_draft;
+    return true;
 }
 
 /* --- the first computation --- */
 
 /* On GPUs a batch of full size, since pools and workspaces grow with it; on the CPU the weights are just touched. */
-static bool warm_up(struct loading *l, struct vr_err *err)
+static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
     if (l->hooks->progress) l->hooks->progress(l->hooks->ctx, "warmup", 0);
-    uint32_t room = e->n_ctx_seq - 1, n = l->n_devices ? e->n_ubatch : 2;
+    bool on_device = l->n_devices || l->plan.draft_device[0];
+    uint32_t room = e->n_ctx_seq - 1, n = on_device ? e->n_ubatch : 2;
     if (n > room) n = room;
     llama_token token = llama_vocab_bos(e->vocab);
     if (token < 0 || (uint32_t)token >= e->n_vocab) token = 0;
@@ -482,16 +549,16 @@ static bool warm_up(struct loading *l, struct vr_err *err)
         b.logits[i] = i + 1 == n || !e->text;
     }
     b.n_tokens = (int32_t)n;
-    int rc = vr_bridge_decode(e->ctx, b, err);
+    int rc = vr_bridge_decode(ctx, b, err);
     if (rc == 0 && e->text && n < room) { /* and one as streams will ask for */
         b.n_tokens = 1;
         b.pos[0] = (llama_pos)n;
         b.logits[0] = 1;
-        rc = vr_bridge_decode(e->ctx, b, err);
+        rc = vr_bridge_decode(ctx, b, err);
     }
-    llama_synchronize(e->ctx);
+    llama_synchronize(ctx);
     llama_batch_free(b);
-    if (e->memory) llama_memory_clear(e->memory, false);
+    if (llama_get_memory(ctx)) llama_memory_clear(llama_get_memory(ctx), false);
     if (rc == 0) return true;
     vr_failure_explain(l->why, VR_AT_DECODE, "the first computation failed", true);
     if (rc == -2) l->why->out_of_memory = true;
@@ -535,9 +602,9 @@ static bool load_all(struct loading *l, struct vr_err *err)
                  find_devices(l, err);
     if (!found) return refuse(l, err);
     vr_lastlog_forget();
-    if (!load_model(l, err) || !make_context(l, err)) return false;
+    if (!load_model(l, err) || !make_context(l, err) || (l->plan.draft[0] && !load_draft(l, err))) return false;
     attach_threads(e);
-    if (!warm_up(l, err)) return false;
+    if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err))) return false;
     read_defaults(e);
     if (e->text) {
         const char *own = l->plan.chat_template;
@@ -562,6 +629,8 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
 void vr_engine_done(struct vr_engine *e)
 {
     if (e->chats) vr_bridge_chats_close(e->chats);
+    if (e->draft) llama_free(e->draft);
+    if (e->draft_model) llama_model_free(e->draft_model);
     if (e->ctx) llama_free(e->ctx);
     if (e->model) llama_model_free(e->model);
     *e = (struct vr_engine){ 0 };
@@ -569,13 +638,14 @@ void vr_engine_done(struct vr_engine *e)
 
 /* --- READY --- */
 
-static void add_uses(const struct vr_engine *e, struct vr_buf *out)
+/* Of one context. */
+static void add_uses(const struct llama_context *ctx, struct vr_buf *out)
 {
     struct vr_bridge_use uses[64], host = { 0 };
     struct vr_err err;
-    int n = vr_bridge_breakdown(e->ctx, uses, (int)VR_COUNT(uses), &err);
+    int n = vr_bridge_breakdown(ctx, uses, (int)VR_COUNT(uses), &err);
     bool first = true;
-    vr_buf_adds(out, ",\"devices\":[");
+    vr_buf_adds(out, "\"devices\":[");
     for (int i = 0; i < n && i < (int)VR_COUNT(uses); i++) {
         if (ggml_backend_buft_is_host(uses[i].buft) || !ggml_backend_buft_get_device(uses[i].buft) ||
             ggml_backend_dev_type(ggml_backend_buft_get_device(uses[i].buft)) == GGML_BACKEND_DEVICE_TYPE_CPU) {
@@ -623,6 +693,12 @@ void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out)
     vr_buf_addf(out, ",\"threads\":%u,\"cpu\":", e->n_threads);
     vr_json_add_string(out, e->cpu);
     vr_buf_addf(out, ",\"load_ms\":%.1f,\"context_ms\":%.1f", e->load_ms, e->context_ms);
-    add_uses(e, out);
+    vr_buf_adds(out, ",");
+    add_uses(e->ctx, out);
+    if (e->draft) {
+        vr_buf_adds(out, ",\"draft\":{");
+        add_uses(e->draft, out);
+        vr_buf_adds(out, "}");
+    }
     vr_buf_adds(out, "}");
 }

@@ -19,6 +19,9 @@ struct vr_engine {
     struct vr_chats *chats; /* NULL: not a model to chat with */
     struct vr_chat_caps caps;
     struct ggml_threadpool *pool;
+    struct llama_model *draft_model; /* guesses tokens; NULL: none */
+    struct llama_context *draft;
+    uint32_t n_draft; /* tokens that it guesses at a time */
 
     uint32_t n_vocab, n_embd;
     uint32_t n_ctx_seq; /* tokens that one sequence can hold */

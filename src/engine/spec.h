@@ -1,4 +1,5 @@
-/* A device that may not exist, described. Apart from vgpu.h so that rooms without the engine's headers can name one. */
+/* A device that may not exist, and the numbers of speculation. Apart from vgpu.h and draft.h so that rooms without the
+ * engine's headers can name them. */
 #ifndef VR_ENGINE_SPEC_H
 #define VR_ENGINE_SPEC_H
 
@@ -6,6 +7,11 @@
 #include <stdint.h>
 
 #define VR_MAX_VGPUS 15 /* the scheduler takes 16 backends, and the CPU is one */
+
+/* Tokens that a draft guesses before the model looks at all of them in one step: llama-server's default, and ours. */
+#define VR_DRAFT_TOKENS 3
+/* Streams that are guessed for at the same time: more of them fill a batch by themselves. */
+#define VR_DRAFT_STREAMS 4
 
 struct vr_vgpu_spec {
     char name[24];  /* backend and index: "CUDA1"; also what its buffers are called */

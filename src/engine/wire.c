@@ -111,7 +111,7 @@ void vr_wire_close(struct vr_buf *out, size_t at)
 
 /* --- payloads --- */
 
-enum { BEGIN_BYTES = 8, DELTA_HEAD = 2, END_BYTES = 28, RESULT_HEAD = 12, ERROR_HEAD = 2 };
+enum { BEGIN_BYTES = 8, DELTA_HEAD = 2, END_BYTES = 36, RESULT_HEAD = 12, ERROR_HEAD = 2 };
 
 void vr_wire_add_begin(struct vr_buf *out, uint32_t id, const struct vr_wire_begin *b)
 {
@@ -150,9 +150,11 @@ void vr_wire_add_end(struct vr_buf *out, uint32_t id, const struct vr_wire_end *
     put32(p + 4, e->completion_tokens);
     put32(p + 8, e->reasoning_tokens);
     put32(p + 12, e->cached_tokens);
-    putf(p + 16, e->queue_ms);
-    putf(p + 20, e->prompt_ms);
-    putf(p + 24, e->text_ms);
+    put32(p + 16, e->drafted_tokens);
+    put32(p + 20, e->accepted_tokens);
+    putf(p + 24, e->queue_ms);
+    putf(p + 28, e->prompt_ms);
+    putf(p + 32, e->text_ms);
     vr_wire_add(out, VR_WIRE_END, id, p, sizeof p);
 }
 
@@ -166,9 +168,11 @@ bool vr_wire_get_end(const struct vr_frame *f, struct vr_wire_end *out)
                                  .completion_tokens = get32(p + 4),
                                  .reasoning_tokens = get32(p + 8),
                                  .cached_tokens = get32(p + 12),
-                                 .queue_ms = getf(p + 16),
-                                 .prompt_ms = getf(p + 20),
-                                 .text_ms = getf(p + 24) };
+                                 .drafted_tokens = get32(p + 16),
+                                 .accepted_tokens = get32(p + 20),
+                                 .queue_ms = getf(p + 24),
+                                 .prompt_ms = getf(p + 28),
+                                 .text_ms = getf(p + 32) };
     return true;
 }
 

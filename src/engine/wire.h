@@ -18,6 +18,7 @@
  *   "extra_bufts": true,               repacked weights on the CPU; false gives the very bits of the virtual GPUs
  *   "cpu": "/path/libggml-cpu-x.so",   a variant that was proven already; "auto": proven here
  *   "chat_template": "...",            instead of the model's own
+ *   "draft": "/path/small.gguf", "draft_device": "CUDA0", "n_draft": 3,   guesses; "" for a device: the CPU
  *   "embeddings": false,               true: embeddings also from a model that is made for text
  *   "vgpus": [{"name":"CUDA0","about":"RTX 3090","mib":24576,"cap_mib":24000,"run_mib":0,"like_cuda":false,"cc":860}] }
  *                                      devices that this process makes up
@@ -41,7 +42,8 @@
  * READY: {"engine","arch","desc","n_ctx","n_ctx_seq","n_ctx_train","n_seq","n_vocab","n_embd","n_layers","n_params",
  *   "model_bytes","kind":"text"|"embedding","embeddings":bool,
  *   "chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
- *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...}}
+ *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...},
+ *   "draft":{"devices","host"}}
  * FAILED: {"moment":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
  *   "missing_bytes","message","left":[{"name","free_bytes"}],"log":["the engine's last lines"]}
  *   bytes are 0 where unknown; "left" is what devices had free after the failure, empty when they could not be asked
@@ -49,7 +51,8 @@
  * ERROR: {"message","type","param":string|null,"code":string|null}
  * STATUS: {"slots":[{"id","state":"idle"|"prompt"|"text","request","n_cached","n_prompt","n_text"}],"n_ctx_seq",
  *   "running","queued","prompt_tokens","text_tokens","cached_tokens","prompt_tok_s","text_tok_s","batches",
- *   "requests","cancelled","errors","preempted"}       totals since the start; rates over the last second or so */
+ *   "requests","cancelled","errors","preempted","drafted_tokens","accepted_tokens"}       totals since the start; rates
+ * over the last second or so */
 #ifndef VR_ENGINE_WIRE_H
 #define VR_ENGINE_WIRE_H
 
@@ -112,7 +115,7 @@ struct vr_wire_delta {
 
 enum vr_end { VR_END_STOP, VR_END_LENGTH, VR_END_TOOL_CALLS, VR_END_CANCELLED, VR_END_ERROR, VR_N_ENDS };
 
-/* u8 choice, u8 reason, u8 stop, u8 0, five u32, three f32 */
+/* u8 choice, u8 reason, u8 stop, u8 0, five u32, three f32: in the order below */
 struct vr_wire_end {
     uint8_t choice;
     enum vr_end reason;
@@ -120,6 +123,7 @@ struct vr_wire_end {
     uint32_t completion_tokens; /* with those of the reasoning */
     uint32_t reasoning_tokens;
     uint32_t cached_tokens; /* of the prompt, not computed again; 0 for all but the first choice of a prompt */
+    uint32_t drafted_tokens, accepted_tokens; /* what a draft guessed, and what of it was right */
     float queue_ms, prompt_ms, text_ms;
 };
 #define VR_NO_STOP 255

@@ -14,9 +14,6 @@
 /* Models beside the model: one that drafts its tokens, one that turns pictures into its embeddings (an mmproj). */
 enum vr_companion_kind { VR_DRAFT, VR_MMPROJ, VR_N_COMPANIONS };
 
-/* Tokens that a draft guesses before the model looks at all of them in one step: llama-server's default, and ours. */
-#define VR_DRAFT_TOKENS 3
-
 /* Where one is, and what it takes. It is all on one device, or on the host. */
 struct vr_companion {
     enum vr_companion_kind kind;

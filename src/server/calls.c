@@ -165,6 +165,8 @@ static void count(struct vr_front *f, const struct vr_call *call)
     f->metrics.prompt_tokens += call->prompt_tokens;
     f->metrics.cached_tokens += call->cached_tokens;
     f->metrics.text_tokens += call->text_tokens;
+    f->metrics.drafted_tokens += call->drafted_tokens;
+    f->metrics.accepted_tokens += call->accepted_tokens;
     vr_histogram_add(&f->metrics.request_s, ms / 1e3);
 }
 
@@ -314,6 +316,8 @@ static bool on_end(struct vr_front *f, struct vr_call *call, const struct vr_fra
     measure(f, &e);
     call->text_tokens += e.completion_tokens;
     call->reasoning_tokens += e.reasoning_tokens;
+    call->drafted_tokens += e.drafted_tokens;
+    call->accepted_tokens += e.accepted_tokens;
     call->cached_tokens = (first ? 0 : call->cached_tokens) + e.cached_tokens;
     if (call->stream) {
         begin_stream(f, call);

@@ -41,6 +41,7 @@ struct vr_call {
     bool begun;
     uint16_t n_choices, n_open;
     uint32_t prompt_tokens, cached_tokens, text_tokens, reasoning_tokens;
+    uint32_t drafted_tokens, accepted_tokens;
     int64_t created;
     uint64_t from_us, heard_ms;
     uint64_t first_us;  /* the first piece of text; 0: none yet */

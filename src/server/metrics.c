@@ -64,6 +64,8 @@ void vr_metrics_print(const struct vr_front *f, struct vr_buf *out)
     number(out, "cached_tokens_total", "counter", "Tokens of prompts that were not computed again.",
            (double)m->cached_tokens);
     number(out, "text_tokens_total", "counter", "Tokens generated.", (double)m->text_tokens);
+    number(out, "drafted_tokens_total", "counter", "Tokens that a draft guessed.", (double)m->drafted_tokens);
+    number(out, "accepted_tokens_total", "counter", "Guessed tokens that were right.", (double)m->accepted_tokens);
     number(out, "cancelled_total", "counter", "Requests whose client went away.", (double)m->cancelled);
     number(out, "stalled_total", "counter", "Clients dropped because they did not read.", (double)m->stalled);
     number(out, "refused_connections_total", "counter", "Connections over the limit.", (double)m->refused_connections);

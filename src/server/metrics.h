@@ -18,7 +18,8 @@ struct vr_histogram {
 
 struct vr_metrics {
     uint64_t by_status[6][600]; /* route family x HTTP status */
-    uint64_t prompt_tokens, cached_tokens, text_tokens, cancelled, stalled, refused_connections;
+    uint64_t prompt_tokens, cached_tokens, text_tokens, drafted_tokens, accepted_tokens, cancelled, stalled,
+        refused_connections;
     uint64_t engine_starts, engine_crashes, engine_failures;
     struct vr_histogram first_token_s, request_s;
     double text_tok_s; /* of one stream, over recent answers; 0: none yet */

@@ -95,9 +95,13 @@ static void add_usage(struct vr_buf *out, const struct vr_call *call)
     vr_buf_addf(out,
                 "\"usage\":{\"prompt_tokens\":%" PRIu32 ",\"completion_tokens\":%" PRIu32 ",\"total_tokens\":%" PRIu64
                 ",\"prompt_tokens_details\":{\"cached_tokens\":%" PRIu32
-                "},\"completion_tokens_details\":{\"reasoning_tokens\":%" PRIu32 "}}",
+                "},\"completion_tokens_details\":{\"reasoning_tokens\":%" PRIu32,
                 call->prompt_tokens, call->text_tokens, (uint64_t)call->prompt_tokens + call->text_tokens,
                 call->cached_tokens, call->reasoning_tokens);
+    if (call->drafted_tokens)
+        vr_buf_addf(out, ",\"accepted_prediction_tokens\":%" PRIu32 ",\"rejected_prediction_tokens\":%" PRIu32,
+                    call->accepted_tokens, call->drafted_tokens - call->accepted_tokens);
+    vr_buf_adds(out, "}}");
 }
 
 /* --- logprobs --- */

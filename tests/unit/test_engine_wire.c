@@ -41,7 +41,7 @@ static void test_round_trips(void **state)
     assert_memory_equal(&begin, &begin2, sizeof begin);
 
     vr_buf_clear(&b);
-    struct vr_wire_end end = { 200, VR_END_TOOL_CALLS, 4, 1, 2, 3, 0.5f, 1.5f, 1e6f }, end2;
+    struct vr_wire_end end = { 200, VR_END_TOOL_CALLS, 4, 1, 2, 3, 5, 4, 0.5f, 1.5f, 1e6f }, end2;
     vr_wire_add_end(&b, 1, &end);
     f = parse(&b, VR_FROM_ENGINE);
     assert_true(vr_wire_get_end(&f, &end2));
@@ -49,6 +49,7 @@ static void test_round_trips(void **state)
     assert_int_equal(end2.reason, VR_END_TOOL_CALLS);
     assert_int_equal(end2.stop, 4);
     assert_int_equal(end2.completion_tokens + 10 * end2.reasoning_tokens + 100 * end2.cached_tokens, 321);
+    assert_int_equal(end2.drafted_tokens + 10 * end2.accepted_tokens, 45);
     assert_true(end2.queue_ms == 0.5f && end2.prompt_ms == 1.5f && end2.text_ms == 1e6f);
 
     vr_buf_clear(&b);
@@ -132,11 +133,11 @@ static void test_bad_payloads(void **state)
     f.n = 5;
     assert_false(vr_wire_get_delta(&f, &delta));
     bytes[1] = VR_N_ENDS;
-    f = (struct vr_frame){ VR_WIRE_END, 1, bytes, 28 };
+    f = (struct vr_frame){ VR_WIRE_END, 1, bytes, 36 };
     assert_false(vr_wire_get_end(&f, &end));
     bytes[1] = 0;
     assert_true(vr_wire_get_end(&f, &end));
-    f.n = 27;
+    f.n = 35;
     assert_false(vr_wire_get_end(&f, &end));
     f = (struct vr_frame){ VR_WIRE_RESULT, 1, bytes, 12 };
     assert_true(vr_wire_get_result(&f, &result));
