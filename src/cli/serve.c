@@ -1,5 +1,6 @@
 /* `serve`: checks what can be checked before anything is loaded, then runs the front. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -160,6 +161,37 @@ static void lists_done(struct lists *l)
     vr_buf_done(&l->hosts.text);
 }
 
+/* --- the log, and what SIGHUP reads again --- */
+
+struct again {
+    const struct vr_options *o;
+    struct lists *lists;
+    int log_fd; /* of --log-file; -1: none */
+};
+
+/* The number stays the same when it is opened again, so that whoever logs need not know. */
+static bool open_log(const struct vr_options *o, int *fd, struct vr_err *err)
+{
+    if (!o->log_file) return true;
+    int next = open(o->log_file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (next < 0) return vr_fail(err, VR_EIO, "--log-file: %s: %s", o->log_file, strerror(errno));
+    if (*fd < 0) return *fd = next, true;
+    dup3(next, *fd, O_CLOEXEC);
+    close(next);
+    return true;
+}
+
+static bool reload(void *ctx, const char *const **api_keys, struct vr_err *err)
+{
+    struct again *a = ctx;
+    struct list keys = { 0 };
+    if (!open_log(a->o, &a->log_fd, err) || !read_keys(a->o, &keys, err)) return vr_buf_done(&keys.text), false;
+    vr_buf_done(&a->lists->keys.text);
+    a->lists->keys = keys;
+    *api_keys = a->lists->keys.items;
+    return true;
+}
+
 /* Runs it; a second signal ends us as that signal would have. */
 static bool run(struct vr_server_config *c, struct vr_err *err)
 {
@@ -181,8 +213,11 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
         return vr_fail(err, VR_EUSAGE, "serve takes no pictures; plan --mmproj counts what an mmproj needs elsewhere");
     if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key belong together");
     bool json = strcmp(o->log_format, "json") == 0;
-    vr_log_init(STDERR_FILENO, json ? VR_LOG_JSON : VR_LOG_TEXT, o->verbose ? VR_DEBUG : VR_INFO);
     VR_CLEANUP(lists_done) struct lists lists = { 0 };
+    struct again again = { o, &lists, -1 };
+    if (!open_log(o, &again.log_fd, err)) return false;
+    vr_log_init(again.log_fd < 0 ? STDERR_FILENO : again.log_fd, json ? VR_LOG_JSON : VR_LOG_TEXT,
+                o->verbose ? VR_DEBUG : VR_INFO);
     if (!read_keys(o, &lists.keys, err) || !list_split(&lists.origins, o->cors_origin, ",", "--cors-origin", err) ||
         !list_split(&lists.hosts, o->allow_host, ",", "--allow-host", err))
         return false;
@@ -201,8 +236,8 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
     if (!vr_load_plan(o, &models, &learned, &load, err)) return false;
 
-    VR_AUTO_FREE const char **again = replan_argv(o);
-    if (!again) return vr_fail_nomem(err, "starting the server");
+    VR_AUTO_FREE const char **replan = replan_argv(o);
+    if (!replan) return vr_fail_nomem(err, "starting the server");
     const char *const self[] = { "/proc/self/exe", "engine-process", "%d", NULL };
     const char *const other[] = { o->engine_program, "engine-process", "%d", NULL };
     struct vr_server_config config = { .host = o->host,
@@ -216,8 +251,10 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
                                        .model_path = o->model,
                                        .engine_argv = o->engine_program ? other : self,
                                        .load = &load,
-                                       .replan_argv = again,
+                                       .replan_argv = replan,
                                        .tell = tell,
+                                       .reload = isatty(STDERR_FILENO) ? NULL : reload,
+                                       .ctx = &again,
                                        .learned = &learned,
                                        .learned_path = keeps ? path : NULL,
                                        .models_dir = models_dir,

@@ -9,13 +9,14 @@
 #include <sys/stat.h>
 
 #include <event2/event.h>
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "server/front.h"
+#include "server/tls.h"
 
+enum { N_SIGNALS = 3 };
 #define OTHER_FDS         64 /* that are no connections: log, engine, libraries */
 #define MAX_PLANS         2  /* that are made at the same time for the page */
 #define MAX_PLANS_WAITING 16
@@ -76,46 +77,34 @@ static void on_stop(evutil_socket_t sig, short what, void *ctx)
     if (!f->engine.pid && f->calls.n == 0) event_base_loopexit(f->base, NULL);
 }
 
-/* --- TLS --- */
-
-static bool tls_fail(struct vr_err *err, const char *path)
+static struct vr_auth *make_auth(const struct vr_server_config *c, const char *const *keys, struct vr_err *err)
 {
-    char why[160];
-    ERR_error_string_n(ERR_peek_last_error(), why, sizeof why);
-    const char *reason = ERR_reason_error_string(ERR_peek_last_error());
-    ERR_clear_error();
-    return vr_fail(err, VR_EUSAGE, "%s: %s", path, reason ? reason : why);
+    return vr_auth_new(
+        &(struct vr_auth_config){ .keys = keys, .origins = c->cors, .hosts = c->hosts, .bound = c->host }, err);
 }
 
-static int choose_http1(SSL *ssl, const unsigned char **out, unsigned char *n, const unsigned char *in, unsigned n_in,
-                        void *ctx)
+/* Keys and certificate again; what cannot be read leaves both as they were. Connections that are open stay. */
+static void on_reload(evutil_socket_t sig, short what, void *ctx)
 {
-    (void)ssl;
-    (void)ctx;
-    static const unsigned char ours[] = "\x08http/1.1";
-    unsigned char *found;
-    if (SSL_select_next_proto(&found, n, ours, sizeof ours - 1, in, n_in) != OPENSSL_NPN_NEGOTIATED)
-        return SSL_TLSEXT_ERR_NOACK;
-    *out = found;
-    return SSL_TLSEXT_ERR_OK;
-}
-
-static bool tls_open(struct vr_front *f, struct vr_err *err)
-{
+    (void)sig;
+    (void)what;
+    struct vr_front *f = ctx;
     const struct vr_server_config *c = f->config;
-    if (!c->tls_cert) return true;
-    f->tls = SSL_CTX_new(TLS_server_method());
-    if (!f->tls) return vr_fail_nomem(err, "starting TLS");
-    SSL_CTX_set_min_proto_version(f->tls, TLS1_2_VERSION);
-    SSL_CTX_set_mode(f->tls, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_options(f->tls, SSL_OP_NO_RENEGOTIATION);
-    SSL_CTX_set_alpn_select_cb(f->tls, choose_http1, NULL);
-    if (SSL_CTX_use_certificate_chain_file(f->tls, c->tls_cert) != 1) return tls_fail(err, c->tls_cert);
-    if (SSL_CTX_use_PrivateKey_file(f->tls, c->tls_key, SSL_FILETYPE_PEM) != 1) return tls_fail(err, c->tls_key);
-    if (SSL_CTX_check_private_key(f->tls) != 1)
-        return vr_fail(err, VR_EUSAGE, "the key in %s does not belong to the certificate in %s", c->tls_key,
-                       c->tls_cert);
-    return true;
+    const char *const *keys = NULL;
+    struct vr_err err = { 0 };
+    struct vr_auth *auth = c->reload(c->ctx, &keys, &err) ? make_auth(c, keys, &err) : NULL;
+    SSL_CTX *tls = auth && c->tls_cert ? vr_tls_open(c->tls_cert, c->tls_key, &err) : NULL;
+    if (!auth || (c->tls_cert && !tls)) {
+        vr_log(VR_ERROR, "%s; keys and certificate stay as they were", err.msg);
+        vr_auth_free(auth);
+        return;
+    }
+    vr_auth_free(f->auth);
+    f->auth = auth;
+    SSL_CTX_free(f->tls);
+    f->tls = tls;
+    vr_log(VR_INFO, "read again: %s%s", vr_auth_has_keys(auth) ? "API keys" : "the settings",
+           tls ? ", the certificate" : "");
 }
 
 /* --- the loop --- */
@@ -153,12 +142,13 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
     f->started_ms = vr_now_ms();
     f->started_unix = time(NULL);
     make_fingerprint(f);
-    f->auth = vr_auth_new(
-        &(struct vr_auth_config){ .keys = c->api_keys, .origins = c->cors, .hosts = c->hosts, .bound = c->host }, err);
-    if (!f->auth || !tls_open(f, err) || !vr_conns_open(f, err)) return false;
-    const int numbers[] = { SIGTERM, SIGINT };
-    for (size_t i = 0; i < VR_COUNT(numbers); i++) {
-        signals[i] = evsignal_new(f->base, numbers[i], on_stop, f);
+    f->auth = make_auth(c, c->api_keys, err);
+    if (!f->auth || (c->tls_cert && !(f->tls = vr_tls_open(c->tls_cert, c->tls_key, err))) || !vr_conns_open(f, err))
+        return false;
+    const int numbers[N_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+    for (size_t i = 0; i < N_SIGNALS; i++) {
+        bool again = numbers[i] == SIGHUP && c->reload;
+        signals[i] = evsignal_new(f->base, numbers[i], again ? on_reload : on_stop, f);
         if (!signals[i] || event_add(signals[i], NULL) != 0) return vr_fail_nomem(err, "starting the server");
     }
     bool v6 = strchr(c->host, ':') != NULL;
@@ -177,7 +167,7 @@ static void front_close(struct vr_front *f, struct event **signals)
     vr_jobs_free(f->jobs);
     vr_worker_close(f);
     vr_calls_done(&f->calls);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < N_SIGNALS; i++)
         if (signals[i]) event_free(signals[i]);
     if (f->base) event_base_free(f->base);
     SSL_CTX_free(f->tls);
@@ -194,7 +184,7 @@ bool vr_server_run(const struct vr_server_config *c, int *signal_number, struct 
     json_object_seed(0); /* from the system's randomness: keys of a request cannot be made to collide */
     struct vr_server_config own = *c;
     own.limits.max_connections = raise_descriptors(c->limits.max_connections);
-    struct event *signals[2] = { 0 };
+    struct event *signals[N_SIGNALS] = { 0 };
     VR_AUTO_FREE struct vr_front *f = calloc(1, sizeof *f);
     if (!f) return vr_fail_nomem(err, "starting the server");
     f->config = &own;

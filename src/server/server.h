@@ -46,6 +46,9 @@ struct vr_server_config {
     const char *const *replan_argv;
     /* NULL, or told what the front does: "loading" with a percentage, "ready", "restarting", "stopping". */
     void (*tell)(void *ctx, const char *state, int percent);
+    /* On SIGHUP: opens the log again and gives the keys as they are now, valid until the next call. NULL: SIGHUP stops
+     * us, as the end of a terminal should. */
+    bool (*reload)(void *ctx, const char *const **api_keys, struct vr_err *err);
     void *ctx;
     struct vr_learned *learned; /* known before; changes */
     const char *learned_path;   /* written when it does; NULL: nowhere */

@@ -1,6 +1,7 @@
 // What goes wrong: engines that die, clients that leave or do not read, signals, full disks, no descriptors.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
+import https from 'node:https';
 import path from 'node:path';
 import { ask, binary, build, chat, connect, equal, figure, freePort, now_us, ok, post, raw, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
 
@@ -350,6 +351,46 @@ test('SIGTERM while loading ends at once', async () => {
   const from = Date.now();
   equal((await s.stop()).code, 0);
   ok(Date.now() - from < 1000, `${Date.now() - from} ms`);
+});
+
+test('SIGHUP: the log is opened again, keys and certificate are read again, streams go on', async () => {
+  const keys = scratchFile('keys'), log = scratchFile('log'), cert = scratchFile('cert.pem'), key = scratchFile('key.pem');
+  const certify = (cn) => execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', `/CN=${cn}`], { stdio: 'ignore' });
+  const write = (text) => fs.writeFileSync(keys, text, { mode: 0o600 });
+  const port = await freePort();
+  certify('first');
+  write('secret-key-one\n');
+  const s = await serve({ args: ['--api-key-file', keys, '--log-file', log, '--tls-cert', cert, '--tls-key', key, '--port', String(port)], stderr: scratchFile('stderr'), ready: false });
+  const ask = (k, { path: where = '/v1/models', body, onData } = {}) => new Promise((done, fail) => {
+    const r = https.request({ host: '127.0.0.1', port, path: where, method: body ? 'POST' : 'GET', rejectUnauthorized: false, agent: false, headers: { authorization: `Bearer ${k}`, host: 'localhost' } }, (res) => {
+      const cn = res.socket.getPeerCertificate().subject?.CN;
+      let text = '';
+      res.setEncoding('utf8').on('data', (d) => { text += d; onData?.(text); }).on('end', () => done({ status: res.statusCode, cn, text }));
+    });
+    r.on('error', fail).end(body);
+  });
+  for (let i = 0; i < 200 && (await ask('', { path: '/health' }).catch(() => ({}))).status !== 200; i++) await sleep(25);
+  equal([await ask('secret-key-one'), await ask('secret-key-two')].map((r) => [r.status, r.cn]), [[200, 'first'], [401, 'first']], 'before');
+  let begun;
+  const seen = new Promise((done) => { begun = done; });
+  const streaming = ask('secret-key-one', { path: '/v1/chat/completions', body: chat('tokens=60 delay=20', { stream: true }), onData: (t) => t.includes('token3') && begun() });
+  await seen;
+  fs.renameSync(log, log + '.1');
+  certify('second');
+  write('secret-key-two\n');
+  s.kill('SIGHUP');
+  for (let i = 0; i < 100 && !fs.existsSync(log); i++) await sleep(20);
+  await sleep(50);
+  equal([await ask('secret-key-one'), await ask('secret-key-two')].map((r) => [r.status, r.cn]), [[401, 'second'], [200, 'second']], 'after');
+  ok((await streaming).text.includes('[DONE]'), 'the stream ended well');
+  ok(/listening/.test(fs.readFileSync(log + '.1', 'utf8')) && /read again: API keys, the certificate/.test(fs.readFileSync(log, 'utf8')), 'both logs');
+  fs.writeFileSync(key, 'nonsense');
+  write('tiny\n');
+  s.kill('SIGHUP');
+  await sleep(100);
+  equal((await ask('secret-key-two')).status, 200, 'what cannot be read changes nothing');
+  ok(/fewer than 8 characters.*stay as they were/.test(fs.readFileSync(log, 'utf8')), fs.readFileSync(log, 'utf8'));
+  equal((await s.stop()).code, 0);
 });
 
 test('a log that cannot be written is counted, not waited for', async () => {
