@@ -9,28 +9,20 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "fit/stand.h"
-#include "plan/place.h"
+#include "fit/planner.h"
 
 #define MAX_DRY_RUNS 4
+#define APART        8    /* a line through contexts that differ by less than an eighth says nothing */
+#define QUICK_WORK   2000 /* labels, for a placement that nobody will execute */
 #define SAME         1e-6 /* relative: a plan that promises no more than this is not worth another dry run */
 
-struct search {
-    struct vr_fit_ask a;
-    struct vr_budgets budgets; /* a.budgets: devices that turn out to be useless are taken out */
-    struct vr_ask ask;
-    struct vr_footprint footprint;
-    struct vr_overheads overheads;
-    struct vr_prober prober;
-};
-
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */
-static bool to_trial(const struct search *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
+static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
 {
     struct vr_trial *t = &o->trial;
     const struct vr_fixed *fixed = &s->ask.fixed;
     int trial_device[VR_MAX_DEVICES] = { 0 };
-    for (size_t i = 0; i < s->budgets.n; i++) trial_device[s->budgets.items[i].device] = (int)i;
+    for (size_t i = 0; i < s->a.budgets->n; i++) trial_device[s->a.budgets->items[i].device] = (int)i;
     if (p->n == 0) t->n_devices = 0; /* all on the host: the engine must not even see the devices */
     t->n_order = p->n;
     t->n_gpu_layers = (int)p->n_gpu_layers;
@@ -55,41 +47,50 @@ static bool to_trial(const struct search *s, const struct vr_plan *p, struct vr_
     return true;
 }
 
-/* A compute buffer as measured replaces the guess: for the device itself, and for the others in the same situation, of
- * which nothing better is known. A part of a situation never needs more than the whole. */
-static void learn_compute(struct search *s, uint16_t device, unsigned situation, uint64_t bytes)
+/* What a device needs in a situation, as measured: by it or others of its model, else by any; the largest, so that
+ * equal cards stay equal. 0: nobody was in that situation. */
+static uint64_t measured(const struct vr_planner *s, const struct vr_plan *p, const struct vr_verdict *v, size_t device,
+                         unsigned situation)
+{
+    const struct vr_device *all = s->a.machine->devices;
+    uint64_t same = 0, any = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        uint64_t bytes = v->devices[i].use.compute_bytes;
+        if (p->situation[i] != situation) continue;
+        if (bytes > any) any = bytes;
+        if (bytes > same && strcmp(all[v->devices[i].device].name, all[device].name) == 0) same = bytes;
+    }
+    return same ? same : any;
+}
+
+/* Compute buffers as measured replace the guess. A part of a situation never needs more than the whole. */
+static void learn_compute(struct vr_planner *s, const struct vr_plan *p, const struct vr_verdict *v)
 {
     for (size_t d = 0; d < s->a.machine->n_devices; d++) {
         uint64_t *known = s->overheads.devices[d].compute_bytes;
-        for (unsigned part = 0; part < VR_N_SITUATIONS; part++)
-            if ((part & situation) == part && known[part] > bytes) known[part] = bytes;
-        if (d == device || known[situation] < bytes) known[situation] = bytes;
+        for (unsigned whole = VR_N_SITUATIONS; whole-- > 0;) { /* parts come later, and have the last word */
+            uint64_t bytes = measured(s, p, v, d, whole);
+            for (unsigned part = 0; bytes && part < whole; part++)
+                if ((part & whole) == part && known[part] > bytes) known[part] = bytes;
+            if (bytes) known[whole] = bytes;
+        }
     }
 }
 
-static void leave_out(struct search *s, uint16_t device)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < s->budgets.n; i++)
-        if (s->budgets.items[i].device != device) s->budgets.items[n++] = s->budgets.items[i];
-    s->budgets.n = n;
-}
-
-static void learn(struct search *s, const struct vr_plan *p, const struct vr_verdict *v)
+static void learn(struct vr_planner *s, const struct vr_plan *p, const struct vr_verdict *v)
 {
     for (size_t i = 0; i < p->n; i++) {
         const struct vr_judged *j = &v->devices[i];
         uint64_t guessed = s->overheads.devices[j->device].compute_bytes[p->situation[i]];
         uint64_t explained = j->use.compute_bytes > guessed ? j->use.compute_bytes - guessed : 0;
         if (j->over_bytes > explained) s->overheads.devices[j->device].overhead_bytes += j->over_bytes - explained;
-        learn_compute(s, j->device, p->situation[i], j->use.compute_bytes);
-        if (j->no_cache) leave_out(s, j->device); /* it cannot hold layers without attention alone */
     }
+    learn_compute(s, p, v);
     s->overheads.host_compute_bytes = v->host.compute_bytes;
 }
 
 /* Rounds of plan and proof. False with the planner's sentence when nothing fits. */
-static bool iterate(struct search *s, struct vr_outcome *best, struct vr_err *err)
+static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err *err)
 {
     uint32_t dry_runs = 0;
     bool found = false;
@@ -124,11 +125,11 @@ static bool iterate(struct search *s, struct vr_outcome *best, struct vr_err *er
 }
 
 /* Nothing fits: how much is missing, and what would be needed instead. */
-static bool explain_shortage(const struct search *s, struct vr_err *err)
+static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
 {
     const struct vr_footprint *f = &s->footprint;
     uint64_t have = s->a.machine->host.ram_free_bytes, cache = f->kv_host_bytes + f->state_host_bytes;
-    for (size_t i = 0; i < s->budgets.n; i++) have += s->budgets.items[i].budget_bytes;
+    for (size_t i = 0; i < s->a.budgets->n; i++) have += s->a.budgets->items[i].budget_bytes;
     uint64_t weights = f->weights_host_bytes + f->input_host_bytes + f->output_host_bytes;
     struct vr_num x, y, z, w;
     if (f->input_host_bytes > s->a.machine->host.ram_free_bytes)
@@ -154,35 +155,101 @@ static bool explain_shortage(const struct search *s, struct vr_err *err)
                         vr_fmt_bytes(&w, have > cache ? have - cache : 0));
 }
 
+/* --- from one context to the next --- */
+
+/* Overheads for the present context: as guessed, or grown from what was found for another one: on a line through the
+ * last two, or as the guess grows. */
+static void expect_overheads(struct vr_planner *s)
+{
+    struct vr_overheads guess;
+    vr_overheads_guess(s->a.model, &s->a.context, &s->footprint, s->a.machine, &guess);
+    s->overheads = s->n_known ? s->known[0].found : guess;
+    bool line = s->n_known == 2;
+    double from = s->known[0].n_ctx, steps = line ? (s->a.context.n_ctx - from) / (from - s->known[1].n_ctx) : 0;
+    for (size_t d = 0; s->n_known && d < s->a.machine->n_devices; d++) {
+        for (unsigned i = 0; i < VR_N_SITUATIONS; i++) {
+            double found = (double)s->known[0].found.devices[d].compute_bytes[i];
+            double more = line ? steps * (found - (double)s->known[1].found.devices[d].compute_bytes[i])
+                               : (double)guess.devices[d].compute_bytes[i] -
+                                     (double)s->known[0].guessed.devices[d].compute_bytes[i];
+            s->overheads.devices[d].compute_bytes[i] = (uint64_t)fmax(found + more, 0);
+        }
+    }
+    s->guess = guess;
+}
+
+static void remember(struct vr_planner *s)
+{
+    uint32_t was = s->known[0].n_ctx, is = s->a.context.n_ctx, apart = was > is ? was - is : is - was;
+    if (s->n_known && apart > was / APART) {
+        s->known[1] = s->known[0];
+        s->n_known = 2;
+    }
+    s->known[0].n_ctx = s->a.context.n_ctx;
+    s->known[0].guessed = s->guess;
+    s->known[0].found = s->overheads;
+    if (!s->n_known) s->n_known = 1;
+}
+
+static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err)
+{
+    s->a.context.n_ctx = n_ctx;
+    vr_footprint_done(&s->footprint);
+    if (!vr_footprint_compute(s->a.model, &s->a.context, &s->footprint, err)) return false;
+    expect_overheads(s);
+    return true;
+}
+
+bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_err *err)
+{
+    *s = (struct vr_planner){ .a = *a, .prober = { .fd = -1 } };
+    s->ask = (struct vr_ask){ .model = a->model,
+                              .context = &s->a.context,
+                              .footprint = &s->footprint,
+                              .machine = a->machine,
+                              .budgets = a->budgets,
+                              .speeds = a->speeds,
+                              .overheads = &s->overheads,
+                              .optimize = w->optimize,
+                              .fill = a->fill,
+                              .fixed = w->fixed };
+    return vr_prober_open(a->model, &s->prober, err);
+}
+
+void vr_planner_close(struct vr_planner *s)
+{
+    if (s->prober.fd >= 0) vr_prober_close(&s->prober);
+    vr_footprint_done(&s->footprint);
+}
+
+void vr_planner_forget(struct vr_planner *s) { s->n_known = 0; }
+
+bool vr_planner_prove(struct vr_planner *s, uint32_t n_ctx, struct vr_outcome *out, struct vr_err *err)
+{
+    if (!set_context(s, n_ctx, err)) return false;
+    bool ok = iterate(s, out, err) || (err->code == VR_ENOFIT && explain_shortage(s, err));
+    if (out->dry_runs) remember(s);
+    return ok;
+}
+
+bool vr_planner_guess(struct vr_planner *s, uint32_t n_ctx, struct vr_arena *arena, struct vr_plan *out,
+                      struct vr_err *err)
+{
+    if (!set_context(s, n_ctx, err)) return false;
+    s->ask.work_limit = QUICK_WORK;
+    bool ok = vr_plan_make(&s->ask, arena, out, err);
+    s->ask.work_limit = 0;
+    return ok;
+}
+
 static bool plan_alone(const struct vr_fit_ask *a, const void *wish, struct vr_outcome *out, struct vr_err *err)
 {
     const struct vr_wish *w = wish;
     double t0 = vr_stand_now_ms();
-    struct search *s = calloc(1, sizeof *s);
+    struct vr_planner *s = malloc(sizeof *s);
     if (!s) return vr_fail_nomem(err, "planning");
-    s->a = *a;
-    s->budgets = *a->budgets;
-    s->a.budgets = &s->budgets;
-    bool ok = vr_footprint_compute(a->model, &a->context, &s->footprint, err);
-    if (ok) {
-        vr_overheads_guess(a->model, &a->context, &s->footprint, a->machine, &s->overheads);
-        s->ask = (struct vr_ask){ .model = a->model,
-                                  .context = &a->context,
-                                  .footprint = &s->footprint,
-                                  .machine = a->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = a->speeds,
-                                  .overheads = &s->overheads,
-                                  .optimize = w->optimize,
-                                  .fill = a->fill,
-                                  .fixed = w->fixed };
-        ok = vr_prober_open(a->model, &s->prober, err);
-        if (ok) {
-            ok = iterate(s, out, err) || (err->code == VR_ENOFIT && explain_shortage(s, err));
-            vr_prober_close(&s->prober);
-        }
-    }
-    vr_footprint_done(&s->footprint);
+    bool ok = vr_planner_open(s, a, w, err) && vr_planner_prove(s, a->context.n_ctx, out, err);
+    vr_planner_close(s);
     free(s);
     out->ms = vr_stand_now_ms() - t0;
     return ok && vr_outcome_explain(a, out, err);

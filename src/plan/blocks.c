@@ -183,6 +183,7 @@ static void solve_from(struct blocks *b, uint32_t k, uint32_t begin)
     const struct vr_problem *p = c->p;
     struct point now[MAX_POINTS], next[MAX_POINTS];
     uint32_t n = 1, s = begin;
+    bool some = false, empty = false;
     now[0] = (struct point){ 0 };
     for (; s < p->n_slots; s++) {
         uint32_t of = k * p->n_classes + p->slots[s];
@@ -191,10 +192,12 @@ static void solve_from(struct blocks *b, uint32_t k, uint32_t begin)
                    line_for(b, k, begin, s + 1), next);
         if (!n) break;
         memcpy(now, next, n * sizeof *now);
+        some |= p->classes[p->slots[s]].cache == VR_CACHE_SOME;
+        empty |= p->classes[p->slots[s]].cache == VR_CACHE_EMPTY;
         double *block = &b->block[block_at(b, k, begin, s + 1)];
         for (uint32_t v = 0; v < N_VARIANTS; v++) {
             uint32_t i = choose(c, now, n, k, v);
-            block[v] = i < n ? now[i].cost : INFINITY;
+            block[v] = i < n && (some || !empty) ? now[i].cost : INFINITY;
         }
     }
     b->extent[k * p->n_slots + begin] = s;
@@ -244,13 +247,15 @@ static size_t walk(struct blocks *b)
     const struct vr_case *c = b->c;
     const struct vr_problem *p = c->p;
     double on_host = 0;
+    bool some = false;
     for (size_t i = 0; i < b->n_states; i++) b->states[i].cost = INFINITY;
     reach(b, state_at(b, 0, 0, c->n_kinds), 0, 0, 0);
     for (uint32_t s = 0; s < p->n_slots; s++) {
         for (uint32_t used = 0; used < b->n_used; used++)
             for (uint32_t last = 0; last < c->n_places; last++) go_on(b, s, used, last);
         on_host += host_slot(c, s);
-        reach(b, state_at(b, s + 1, 0, c->n_kinds), on_host, 0, 0);
+        some |= p->classes[p->slots[s]].cache == VR_CACHE_SOME;
+        if (some) reach(b, state_at(b, s + 1, 0, c->n_kinds), on_host, 0, 0);
     }
     size_t at = state_at(b, p->n_slots, 0, c->n_kinds); /* all on the host: not of this case */
     b->states[at].cost = INFINITY;

@@ -376,6 +376,10 @@ static bool fill_slot(struct builder *b, uint32_t s, struct vr_slot_class *out, 
     struct group groups[VR_MAX_UNITS];
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
+    out->cache = l ? VR_CACHE_SOME : VR_CACHE_NONE;
+    /* without flash attention V is padded to the widest layer, and nothing is empty */
+    if (facts && b->ask->context->flash_attn && !facts->n_head_kv && !facts->role_bytes[VR_ROLE_RECURRENT])
+        out->cache = VR_CACHE_EMPTY;
     out->core.gpu_bytes = l ? l->weights_gpu_bytes : f->output_gpu_bytes;
     out->core.host_bytes = l ? l->weights_host_bytes : f->output_host_bytes;
     out->core.left_bytes = l ? l->weights_left_bytes : f->output_left_bytes;

@@ -81,6 +81,12 @@ static bool write_down(const struct vr_built *b, const struct vr_solution *x, un
         out->situation[i] =
             situation | (i == 0 && x->account.on_host ? VR_SIT_FIRST : 0) | (i + 1 == out->n ? VR_SIT_OUTPUT : 0);
     }
+    for (uint32_t s = 0; s < b->problem.n_slots; s++) {
+        const struct vr_slot_class *c = &b->problem.classes[b->problem.slots[s]];
+        for (uint32_t u = 0; u < c->n_units; u++)
+            if (x->placement.units[s * VR_MAX_UNITS + u] == VR_ON_HOST)
+                out->host_unit_bytes += c->units[u].piece.host_bytes;
+    }
     return add_overrides(b, &x->placement, arena, out, err);
 }
 

@@ -18,6 +18,7 @@ struct vr_plan {
     unsigned situation[VR_MAX_PLACED];
     size_t n;
     uint32_t n_gpu_layers;
+    uint64_t host_unit_bytes;            /* of units on the host, also of layers there */
     struct vr_place_override *overrides; /* in the arena, like the patterns */
     size_t n_overrides;
     bool pipeline;

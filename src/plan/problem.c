@@ -84,6 +84,18 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
     return true;
 }
 
+/* Whether every place that has layers can be loaded. */
+static bool caches_fine(const struct vr_problem *p, const struct vr_placement *x, struct vr_err *err)
+{
+    uint32_t some = 0, empty = 0;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        enum vr_cache cache = p->classes[p->slots[s]].cache;
+        some |= (uint32_t)(cache == VR_CACHE_SOME) << x->core[s];
+        empty |= (uint32_t)(cache == VR_CACHE_EMPTY) << x->core[s];
+    }
+    return (empty & ~some) == 0 || vr_fail(err, VR_EINTERNAL, "a place has layers, but none with a cache");
+}
+
 /* Order of the devices, slots on each, and whether weights are on the host. */
 static bool survey(const struct vr_problem *p, const struct vr_placement *x, struct vr_account *a, struct vr_err *err)
 {
@@ -182,7 +194,7 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
                         struct vr_account *out, struct vr_err *err)
 {
     memset(out, 0, sizeof *out);
-    if (!survey(p, x, out, err)) return false;
+    if (!survey(p, x, out, err) || !caches_fine(p, x, err)) return false;
     struct walk w = { p, out, VR_ON_HOST, out->n_order ? vr_problem_kind_of(p, out->order[0]) : VR_MAX_PLACED };
     for (uint32_t s = 0; s < p->n_slots; s++) {
         const struct vr_slot_class *class = &p->classes[p->slots[s]];

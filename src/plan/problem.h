@@ -10,6 +10,7 @@
  *   - a device is in use when it has a slot; it then pays its compute buffer, which depends on its situation;
  *   - a unit is where its core is, or on any device in use or the host (VR_MOVE_FREE), or only across the border next
  *     to its slot (VR_MOVE_BORDER): with the slot before when that is on another device, or with the slot after;
+ *   - a place with layers has one with a cache;
  *   - the first device in use pays a larger compute buffer as soon as any weight is on the host.
  *
  * Time is a sum. A token starts on the host (embeddings), visits each slot's core and then its units in their order,
@@ -70,8 +71,16 @@ struct vr_unit {
     uint32_t allow; /* kinds and the host as bits, for what the user fixed; 0: no restriction */
 };
 
+/* What a slot keeps of earlier tokens. */
+enum vr_cache {
+    VR_CACHE_SOME,
+    VR_CACHE_EMPTY, /* a layer without attention: the engine cannot load a place that has only such layers */
+    VR_CACHE_NONE,  /* no layer: the output */
+};
+
 /* Slots that are alike share one of these. */
 struct vr_slot_class {
+    enum vr_cache cache;
     struct vr_piece core;
     struct vr_unit units[VR_MAX_UNITS];
     uint32_t n_units;

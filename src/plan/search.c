@@ -21,11 +21,14 @@
 
 enum status { FRESH, PAID, OPENED }; /* not in use; has units, must get a slot; has or had slots */
 
+enum caches { NO_LAYER, BARE, CACHED }; /* only layers without a cache so far; one with */
+
 /* What must be equal for one label to stand for another. Places are positions or VR_ON_HOST. */
 struct situation {
     uint8_t core, place; /* of the current slot; where the token is */
     uint8_t prev, next;  /* place of the slot before, while that matters; device that the next slot must be on */
     uint8_t host_used;
+    uint8_t caches; /* of the layers of the current place: see below */
     uint8_t status[VR_MAX_PLACED];
 };
 
@@ -276,6 +279,7 @@ static bool may_core(const struct search *s, const struct step *t, const struct 
     const struct vr_case *c = s->c;
     uint32_t k = kind_at(s, d);
     if (isinf(c->core[t->class * c->n_places + k]) || !allowed(c->p->allow[t->slot], k, c->n_kinds)) return false;
+    if (d != l->at.core && l->at.caches == BARE) return false;
     if (d == l->at.core) return l->at.next == NONE && has_room(s, l, &c->p->classes[t->class].core, d);
     if (!may_open(s, l, t->slot, l->at.core, d)) return false;
     uint64_t first = l->at.core == VR_ON_HOST ? c->first_bytes[k] : 0;
@@ -295,6 +299,12 @@ static void place_core(const struct search *s, const struct step *t, struct labe
         l->at.prev = (uint8_t)from; /* the embeddings are before slot 0, on the host */
         l->at.next = NONE;
     }
+    enum vr_cache cache = c->p->classes[t->class].cache;
+    if (d != from) l->at.caches = NO_LAYER;
+    if (cache == VR_CACHE_SOME)
+        l->at.caches = CACHED;
+    else if (cache == VR_CACHE_EMPTY && l->at.caches == NO_LAYER)
+        l->at.caches = BARE;
     l->cost += c->core[t->class * c->n_places + k];
     l->at.core = l->at.place = (uint8_t)d;
     take(l, &c->p->classes[t->class].core, d);
@@ -330,7 +340,7 @@ static void place_unit(const struct search *s, const struct step *t, struct labe
 static bool end_plan(const struct search *s, struct label *l)
 {
     const struct vr_case *c = s->c;
-    if (l->at.core == VR_ON_HOST || (c->host && !l->at.host_used)) return false;
+    if (l->at.core == VR_ON_HOST || l->at.caches == BARE || (c->host && !l->at.host_used)) return false;
     uint32_t opened = 0, k = s->kind[l->at.core];
     for (uint32_t i = 0; i < s->n_devices; i++) {
         if (l->at.status[i] == PAID) return false;

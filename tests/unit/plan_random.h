@@ -137,6 +137,7 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
     for (uint32_t q = 0; q < p->n_classes; q++) {
         struct vr_slot_class *c = &r->classes[q];
         random_piece(&d, p, speed, roll(&d, 2) ? grain : 1 + grain / 8, &c->core);
+        c->cache = q == 0 ? VR_CACHE_NONE : roll(&d, 5) ? VR_CACHE_SOME : VR_CACHE_EMPTY;
         if (q) c->n_units = (uint32_t)roll(&d, size->units + 1); /* class 0 is for the output */
         for (uint32_t u = 0; u < c->n_units; u++) {
             random_piece(&d, p, speed, grain, &c->units[u].piece);

@@ -106,8 +106,24 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, do
     }
 }
 
+/* A place with layers has one with a cache. */
+static bool brute_loads(const struct brute *b)
+{
+    for (uint32_t d = 0; d < 16; d++) {
+        uint32_t some = 0, empty = 0;
+        for (uint32_t s = 0; s < b->p->n_slots; s++) {
+            if (b->core[s] != d) continue;
+            some += b->p->classes[b->p->slots[s]].cache == VR_CACHE_SOME;
+            empty += b->p->classes[b->p->slots[s]].cache == VR_CACHE_EMPTY;
+        }
+        if (empty && !some) return false;
+    }
+    return true;
+}
+
 static void brute_whole(struct brute *b)
 {
+    if (!brute_loads(b)) return;
     b->on_host = false;
     memset(b->bytes, 0, sizeof b->bytes);
     for (uint32_t s = 0; s < b->p->n_slots; s++) {
