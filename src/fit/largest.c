@@ -21,7 +21,7 @@ struct hunt {
     struct vr_planner planner;
     struct vr_fit_ask ask;
     const struct vr_wish *wish;
-    bool whole; /* with companions: without the planner's arithmetic */
+    bool whole;    /* with companions: without the planner's arithmetic */
     uint32_t step; /* tokens */
     struct limit limit;
     bool limited;
@@ -103,7 +103,8 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
     bool sure = true, next = false; /* that high does not fit; the last attempt did, so try the one above it */
     uint32_t high = most + 1;
     for (unsigned round = 0; low < most && (high - low > 1 || !sure); round++) {
-        uint32_t at = !h->whole && round < MAX_GUESSES && !next ? guess(h, low, high, round > 0) : low + (high - low) / 2;
+        uint32_t at =
+            !h->whole && round < MAX_GUESSES && !next ? guess(h, low, high, round > 0) : low + (high - low) / 2;
         if (at == low || next) at = low + 1;
         struct vr_outcome now;
         struct vr_err why = { 0 };
