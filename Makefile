@@ -23,7 +23,7 @@ ENGINE_AT   := build/engine
 ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/src src common tools/mtmd vendor)
 # Pictures (tools/mtmd) are not among the prebuilt libraries: compiled once from the engine's source, linked in.
 MTMD        := build/engine/mtmd/libmtmd.a
-ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
+ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -lm -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
 ROOMS   := base gguf hw memory plan engine fit server cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
@@ -62,7 +62,7 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@$(MAKE) --no-print-directory check check-oracle
-	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/engine-main $(B)/tests/engine-client
+	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
 	@$(MAKE) --no-print-directory check-e2e check-clients check-browser check-dist
 	@$(MAKE) --no-print-directory asan
 	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
@@ -105,6 +105,7 @@ $(ENGINE_AT)/which: tools/engine.lock tools/engine-fetch
 $(LIBRARY) $(B)/tests/tiny-model $(B)/tests/tiny-mmproj: | $(MTMD)
 $(MTMD): tools/mtmd.mk tools/engine.lock | $(ENGINE_AT)/which
 	@$(MAKE) --no-print-directory -f tools/mtmd.mk AT=$(ENGINE_AT)/src OUT=$(@D)
+	@touch $@
 
 # --- tests ---
 
@@ -137,6 +138,11 @@ $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/random-fill: $(B)/tests/
 	$(call say,TOOL)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS)
 
+$(B)/tests/see: tests/tools/see.c | $(MTMD)
+	@mkdir -p $(@D)
+	$(call say,TOOL)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ENGINE_INC) -o $@ $< $(LIBS) $(ENGINE_LIBS) -lstdc++
+
 $(B)/tests/engine-main: tests/tools/engine-main.c $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,TOOL)
@@ -148,7 +154,7 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers -o $@ $(filter %.c,$^) $(LIBRARY) -lcmocka $(LIBS) \
 	  $(ENGINE_LIBS) -lstdc++
 
-check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/engine-main $(B)/tests/engine-client
+check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
 	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"

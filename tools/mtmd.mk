@@ -2,18 +2,26 @@
 # seconds, once per engine.
 #   make -f tools/mtmd.mk AT=build/engine/src OUT=build/engine/mtmd
 
-SOURCES := $(addprefix $(AT)/tools/mtmd/,mtmd.cpp mtmd-audio.cpp mtmd-image.cpp mtmd-helper.cpp clip.cpp) \
-           $(wildcard $(AT)/tools/mtmd/models/*.cpp)
+SOURCES := $(addprefix tools/mtmd/,mtmd.cpp mtmd-audio.cpp mtmd-image.cpp mtmd-helper.cpp clip.cpp) \
+           $(patsubst $(AT)/%,%,$(wildcard $(AT)/tools/mtmd/models/*.cpp)) \
+           $(addprefix vendor/hash/,hash.cpp xxhash/xxhash.c sha1/sha1.c sha256/sha256.c)
 # named after the engine's folder, so that objects of another engine are never taken for these
 STAMP   := $(OUT)/$(notdir $(realpath $(AT)))
-OBJECTS := $(SOURCES:$(AT)/tools/mtmd/%.cpp=$(STAMP)/%.o)
-INC     := $(addprefix -I$(AT)/,include ggml/include common tools/mtmd vendor $(addprefix vendor/,stb miniaudio hash sheredom))
+OBJECTS := $(SOURCES:%=$(STAMP)/%.o)
+INC     := $(addprefix -I$(AT)/,include ggml/include common tools/mtmd vendor \
+           $(addprefix vendor/,stb miniaudio sheredom hash hash/rotate-bits hash/sha1 hash/sha256 hash/xxhash))
 
 $(OUT)/libmtmd.a: $(OBJECTS)
 	@printf '  %-5s %s\n' AR $(notdir $@)
 	@rm -f $@ && ar rcs $@ $^
 
-$(STAMP)/%.o: $(AT)/tools/mtmd/%.cpp
+$(STAMP)/%.cpp.o: $(AT)/%.cpp
 	@mkdir -p $(@D)
-	@printf '  %-5s %s\n' C++ mtmd/$*
+	@printf '  %-5s %s\n' C++ $*
 	@$(CXX) -std=c++17 -O1 -w -fPIC $(INC) -c -o $@ $<
+
+# these are C++ whatever they are called
+$(STAMP)/%.c.o: $(AT)/%.c
+	@mkdir -p $(@D)
+	@printf '  %-5s %s\n' C++ $*
+	@$(CXX) -std=c++17 -O1 -w -fPIC $(INC) -x c++ -c -o $@ $<

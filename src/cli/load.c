@@ -291,6 +291,7 @@ bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, co
     if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
         return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
     if (load) set_path(load, "draft", o->draft);
+    if (load) set_path(load, "mmproj", o->mmproj);
     if (load && o->draft) json_object_set_new(load, "n_draft", json_integer(VR_DRAFT_TOKENS));
     if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
     return print(load, &out->load_json, err);

@@ -209,8 +209,6 @@ bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err 
 {
     (void)out;
     if (!o->model) return vr_fail(err, VR_EUSAGE, "serve needs a model: vram-llm serve FILE.gguf");
-    if (o->mmproj)
-        return vr_fail(err, VR_EUSAGE, "serve takes no pictures; plan --mmproj counts what an mmproj needs elsewhere");
     if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key belong together");
     bool json = strcmp(o->log_format, "json") == 0;
     VR_CLEANUP(lists_done) struct lists lists = { 0 };

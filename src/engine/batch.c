@@ -62,7 +62,7 @@ static bool init_choice(struct vr_choice *c, struct vr_job *j, uint32_t i, struc
 {
     struct vr_request *r = j->request;
     const struct vr_prompt *p = &r->prompts[i / r->n];
-    *c = (struct vr_choice){ .job = j, .todo = p->tokens, .n_todo = p->n, .n_prompt = p->n, .row = -1 };
+    *c = (struct vr_choice){ .job = j, .prompt = p, .todo = p->tokens, .n_todo = p->n, .n_prompt = p->n, .row = -1 };
     c->leader = &j->choices[i - i % r->n];
     c->rng = r->seed + (uint64_t)i * 0x9E3779B97F4A7C15u;
     if (!vr_reply_init(&c->reply, r, (uint8_t)i, err)) return false;
@@ -185,7 +185,7 @@ static void put(struct vr_batcher *b, struct vr_choice *c, llama_token token, bo
     struct llama_batch *t = &b->batch;
     int32_t i = t->n_tokens++;
     t->token[i] = token;
-    t->pos[i] = (llama_pos)(c->slot->n + c->n_add++);
+    t->pos[i] = vr_slot_pos(c->slot, c->slot->n + c->n_add++);
     t->n_seq_id[i] = 1;
     t->seq_id[i][0] = c->slot->seq;
     t->logits[i] = logits;
@@ -195,9 +195,25 @@ static void put(struct vr_batcher *b, struct vr_choice *c, llama_token token, bo
 
 static uint32_t left(const struct vr_choice *c) { return c->n_todo - c->slot->n - c->n_add; }
 
+/* The picture at or behind the next token that is to be computed; NULL: none. */
+static const struct vr_picture *next_picture(const struct vr_choice *c)
+{
+    uint32_t at = c->slot->n + c->n_add;
+    for (uint32_t i = 0; i < c->prompt->n_pictures; i++)
+        if (c->prompt->pictures[i].at >= at) return &c->prompt->pictures[i];
+    return NULL;
+}
+
+/* Tokens of text until the next picture. */
+static uint32_t left_text(const struct vr_choice *c)
+{
+    const struct vr_picture *p = next_picture(c);
+    return p ? p->at - c->slot->n - c->n_add : left(c);
+}
+
 static void put_prompt(struct vr_batcher *b, struct vr_choice *c, uint32_t n)
 {
-    if (n > left(c)) n = left(c);
+    if (n > left_text(c)) n = left_text(c);
     for (uint32_t i = 0; i < n; i++) put(b, c, c->todo[c->slot->n + c->n_add], left(c) == 1);
 }
 
@@ -215,7 +231,7 @@ static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
     struct vr_choice *best = NULL;
     for (uint32_t i = 0; i < b->slots.n; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
-        if (!c || c->state != VR_PROMPT || left(c) == 0) continue;
+        if (!c || c->state != VR_PROMPT || left_text(c) == 0) continue;
         if (!best || (oldest ? c->start_ms < best->start_ms : left(c) < left(best))) best = c;
     }
     return best;
@@ -380,7 +396,7 @@ static void speak(struct vr_batcher *b, struct vr_choice *c)
         c->n_accepted++;
         b->totals.accepted_tokens++;
     }
-    if (n) llama_memory_seq_rm(b->e->memory, slot->seq, (llama_pos)slot->n, -1);
+    if (n) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
 }
 
 /* The batch is in the engine's memory: count it, then let speak who can. */
@@ -431,6 +447,40 @@ static void unsettle(struct vr_batcher *b)
     }
 }
 
+/* Computes one picture that is next in a prompt, the oldest request's first. Streams wait for it. False: there is none.
+ */
+static bool look(struct vr_batcher *b, int *rc, struct vr_err *err)
+{
+    struct vr_choice *c = NULL;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_choice *o = b->slots.slot[i].choice;
+        if (!o || o->state != VR_PROMPT || o->prompt->n_pictures == 0 || (o->n_add = 0, left_text(o)) != 0) continue;
+        if (next_picture(o) && (!c || o->start_ms < c->start_ms)) c = o;
+    }
+    if (!c) return false;
+    const struct vr_picture *p = next_picture(c);
+    struct vr_slot *slot = c->slot;
+    struct vr_request *r = c->job->request;
+    do {
+        vr_live_begin(b->live, &r, 1);
+        *rc = vr_bridge_scene_decode(c->prompt->scene, p->part, b->e->ctx, vr_slot_pos(slot, slot->n), slot->seq, err);
+        vr_live_end(b->live, &r, 1);
+        if (*rc == 1) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
+    } while (*rc == 1 && vr_slots_evict(&b->slots));
+    b->totals.batches++;
+    if (*rc == 0 && vr_slot_push_picture(slot, c->todo + slot->n, p->n, p->n_pos)) {
+        b->totals.prompt_tokens += p->n;
+        return true;
+    }
+    if (*rc == 2)
+        vr_slots_resync(&b->slots, slot);
+    else
+        vr_slots_clear(&b->slots, slot);
+    if (*rc == 0 || *rc == 1) vr_job_fail(b, c->job, 503, "the context has no room for this picture");
+    if (*rc == 1) *rc = 0;
+    return true;
+}
+
 static bool dies(struct vr_batcher *b, int rc, const struct vr_err *err, bool *dead, struct vr_failure *why)
 {
     if (rc >= 0) return false;
@@ -453,8 +503,12 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
     }
     if (!b->e->text) return false;
     assign(b);
+    if (b->e->eyes && look(b, &rc, &err)) {
+        if (dies(b, rc, &err, dead, why)) return true;
+        sweep(b);
+    }
     vr_draft_guess(b);
-    if (fill(b, true) == 0) return b->jobs != NULL && b->e->embeddings;
+    if (fill(b, true) == 0) return b->jobs != NULL && (b->e->embeddings || b->e->eyes);
     rc = compute(b, &err);
     if (rc == 1) rc = make_room(b, &err);
     if (dies(b, rc, &err, dead, why)) return true;

@@ -21,6 +21,7 @@
 #include <llama-ext.h>
 #include <log.h>
 #include <mtmd.h>
+#include <mtmd-helper.h>
 #include <reasoning-budget.h>
 
 #include "engine/bridge.h"
@@ -628,4 +629,118 @@ bool vr_bridge_answer_is_full(const struct vr_answer *a) { return a->full; }
 bool vr_bridge_answer_reasons(const struct vr_answer *a)
 {
     return !a->reasoning.empty() && a->content.empty() && a->calls.empty();
+}
+
+/* --- pictures --- */
+
+struct vr_eyes {
+    mtmd_context *ctx;
+    std::string marker;
+};
+
+struct vr_scene {
+    const vr_eyes *eyes;
+    mtmd::input_chunks chunks;
+    std::vector<uint64_t> ids;
+};
+
+struct vr_eyes *vr_bridge_eyes_open(const char *path, const struct llama_model *model, ggml_backend_dev_t dev,
+                                    enum llama_flash_attn_type flash, int n_threads, ggml_log_callback log,
+                                    struct vr_err *err)
+{
+    return guard("mmproj", (vr_eyes *)nullptr, err, [&]() -> vr_eyes * {
+        std::random_device random;
+        char marker[64];
+        snprintf(marker, sizeof marker, "<__media_%08x%08x__>", random(), random());
+        mtmd_context_params p = mtmd_context_params_default();
+        p.use_gpu = dev != nullptr;
+        p.device = dev;
+        p.print_timings = false;
+        p.n_threads = n_threads;
+        p.media_marker = marker;
+        p.flash_attn_type = flash;
+        mtmd_log_set(log, nullptr);
+        mtmd_helper_log_set(log, nullptr);
+        mtmd_context *ctx = mtmd_init_from_file(path, model, p);
+        if (!ctx) return vr_fail(err, VR_EENGINE, "the mmproj did not load"), nullptr;
+        if (mtmd_support_vision(ctx)) return new vr_eyes{ ctx, marker };
+        mtmd_free(ctx);
+        return vr_fail(err, VR_EUSAGE, "this mmproj is not for pictures"), nullptr;
+    });
+}
+
+void vr_bridge_eyes_close(struct vr_eyes *e)
+{
+    if (e) mtmd_free(e->ctx);
+    delete e;
+}
+
+const char *vr_bridge_eyes_marker(const struct vr_eyes *e) { return e->marker.c_str(); }
+
+/* A file may become several parts: each has its own number behind the file's. */
+static std::vector<uint64_t> number_chunks(const mtmd_input_chunks *chunks)
+{
+    std::vector<uint64_t> ids;
+    uint64_t n = 0;
+    for (size_t i = 0; i < mtmd_input_chunks_size(chunks); i++) {
+        const char *name = mtmd_input_chunk_get_id(mtmd_input_chunks_get(chunks, i));
+        ids.push_back(name ? std::hash<std::string>{}(std::string(name) + ":" + std::to_string(n++)) : 0);
+    }
+    return ids;
+}
+
+struct vr_scene *vr_bridge_scene_new(const struct vr_eyes *e, const char *text, size_t n, const uint8_t *const *files,
+                                     const size_t *bytes, size_t n_files, struct vr_err *err)
+{
+    return guard("picture", (vr_scene *)nullptr, err, [&]() -> vr_scene * {
+        mtmd::bitmaps all;
+        for (size_t i = 0; i < n_files; i++) {
+            auto b =
+                mtmd_helper_bitmap_init_from_buf(e->ctx, files[i], bytes[i], false, mtmd_helper_init_opt_default());
+            if (!b.bitmap)
+                return vr_fail(err, VR_EUSAGE, "picture %zu cannot be read: the file is damaged", i + 1), nullptr;
+            all.entries.emplace_back(b.bitmap);
+        }
+        std::unique_ptr<vr_scene> s(new vr_scene{ e, mtmd::input_chunks(mtmd_input_chunks_init()), {} });
+        mtmd_input_text in = { text, n, true, true };
+        auto bitmaps = all.c_ptr();
+        int rc = mtmd_tokenize(e->ctx, s->chunks.ptr.get(), &in, bitmaps.data(), bitmaps.size());
+        if (rc == 1)
+            return vr_fail(err, VR_EUSAGE, "the model's chat template does not show the pictures to the model"),
+                   nullptr;
+        if (rc != 0) return vr_fail(err, VR_EUSAGE, "a picture cannot be prepared for this model"), nullptr;
+        s->ids = number_chunks(s->chunks.ptr.get());
+        return s.release();
+    });
+}
+
+void vr_bridge_scene_free(struct vr_scene *s) { delete s; }
+size_t vr_bridge_scene_parts(const struct vr_scene *s) { return mtmd_input_chunks_size(s->chunks.ptr.get()); }
+
+struct vr_scene_part vr_bridge_scene_part(const struct vr_scene *s, size_t i)
+{
+    const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
+    vr_scene_part p = {};
+    size_t n = mtmd_input_chunk_get_n_tokens(c);
+    if (mtmd_input_chunk_get_type(c) == MTMD_INPUT_CHUNK_TYPE_TEXT)
+        p.tokens = mtmd_input_chunk_get_tokens_text(c, &n);
+    else
+        p.whole = mtmd_decode_use_non_causal(s->eyes->ctx, c);
+    p.n_tokens = (uint32_t)n;
+    p.n_pos = (uint32_t)mtmd_input_chunk_get_n_pos(c);
+    p.id = s->ids[i];
+    return p;
+}
+
+int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *ctx, llama_pos pos,
+                           llama_seq_id seq, struct vr_err *err)
+{
+    return guard("picture", -3, err, [&] {
+        const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
+        llama_pos end = 0;
+        if (mtmd_encode_chunk(s->eyes->ctx, c) != 0)
+            return vr_fail(err, VR_EENGINE, "a picture could not be computed"), -3;
+        return (int)mtmd_helper_decode_image_chunk(s->eyes->ctx, ctx, c, mtmd_get_output_embd(s->eyes->ctx), pos, seq,
+                                                   (int32_t)llama_n_batch(ctx), &end, nullptr, nullptr);
+    });
 }

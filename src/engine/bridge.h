@@ -114,6 +114,37 @@ bool vr_bridge_chat_thinks(const struct vr_chat *c);
 const char *vr_bridge_chat_gbnf(const struct vr_chat *c, size_t *n);
 struct vr_grammar *vr_bridge_chat_grammar(const struct vr_chat *c, const struct llama_vocab *vocab, struct vr_err *err);
 
+/* --- pictures --- */
+
+/* An mmproj that is up. */
+struct vr_eyes;
+/* dev NULL: on the CPU. */
+struct vr_eyes *vr_bridge_eyes_open(const char *path, const struct llama_model *model, ggml_backend_dev_t dev,
+                                    enum llama_flash_attn_type flash, int n_threads, ggml_log_callback log,
+                                    struct vr_err *err);
+void vr_bridge_eyes_close(struct vr_eyes *e);
+/* What stands for a picture in a prompt; no user can guess it. */
+const char *vr_bridge_eyes_marker(const struct vr_eyes *e);
+
+/* A prompt whose markers became pictures: parts of text and of picture, in order. */
+struct vr_scene;
+struct vr_scene_part {
+    const llama_token *tokens; /* NULL: a picture */
+    uint32_t n_tokens;         /* cells that it takes */
+    uint32_t n_pos;            /* positions that it takes: fewer than tokens where pictures have two dimensions */
+    uint64_t id;               /* of a picture: the same for the same part of the same file */
+    bool whole;                /* of a picture: must be computed in one piece */
+};
+/* Safe to make in another thread than the one that decodes. The files must be what vr_picture_size() lets through. */
+struct vr_scene *vr_bridge_scene_new(const struct vr_eyes *e, const char *text, size_t n, const uint8_t *const *files,
+                                     const size_t *bytes, size_t n_files, struct vr_err *err);
+void vr_bridge_scene_free(struct vr_scene *s);
+size_t vr_bridge_scene_parts(const struct vr_scene *s);
+struct vr_scene_part vr_bridge_scene_part(const struct vr_scene *s, size_t i);
+/* Computes part i, a picture, and puts it into a sequence from position `pos` on. As llama_decode(). */
+int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *ctx, llama_pos pos,
+                           llama_seq_id seq, struct vr_err *err);
+
 /* Takes an answer apart while it grows. `say` gets what is new: text, reasoning, or one entry of delta.tool_calls as
  * JSON. */
 enum vr_said { VR_PART_TEXT, VR_PART_REASONING, VR_PART_TOOL };

@@ -14,6 +14,7 @@ struct vr_job;
 struct vr_choice {
     struct vr_job *job;
     struct vr_choice *leader; /* the choice that computes their common prompt; itself for the first */
+    const struct vr_prompt *prompt;
     enum vr_choice_state state;
     struct vr_slot *slot;
     const llama_token *todo; /* must be in the slot before the first (or next) token of text */

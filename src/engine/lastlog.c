@@ -64,7 +64,7 @@ static void finish(bool bad)
     ring.fill = 0;
 }
 
-static void on_log(enum ggml_log_level level, const char *text, void *ctx)
+void vr_lastlog_hear(enum ggml_log_level level, const char *text, void *ctx)
 {
     (void)ctx;
     static bool bad;
@@ -80,12 +80,12 @@ static void on_log(enum ggml_log_level level, const char *text, void *ctx)
     pthread_mutex_unlock(&ring.lock);
 }
 
-void vr_lastlog_start(void) { llama_log_set(on_log, NULL); }
+void vr_lastlog_start(void) { llama_log_set(vr_lastlog_hear, NULL); }
 
 void vr_lastlog_add(const char *line)
 {
-    on_log(GGML_LOG_LEVEL_ERROR, line, NULL);
-    on_log(GGML_LOG_LEVEL_CONT, "\n", NULL);
+    vr_lastlog_hear(GGML_LOG_LEVEL_ERROR, line, NULL);
+    vr_lastlog_hear(GGML_LOG_LEVEL_CONT, "\n", NULL);
 }
 
 void vr_lastlog_forget(void)

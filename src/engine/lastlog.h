@@ -7,10 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <ggml.h>
+
 #include "base/buf.h"
 
 /* Takes over the engine's log. */
 void vr_lastlog_start(void);
+/* For parts of the engine that have a log of their own. */
+void vr_lastlog_hear(enum ggml_log_level level, const char *text, void *ctx);
 /* Adds a line of our own (also what an abort says). */
 void vr_lastlog_add(const char *line);
 /* Forgets what was said about memory, so that the next shortage is a new one. */

@@ -595,6 +595,25 @@ static void read_defaults(struct vr_engine *e)
     }
 }
 
+/* An mmproj, all on one device. Its buffers are made here, for a picture of usual size. */
+static bool load_eyes(struct loading *l, struct vr_err *err)
+{
+    const struct plan *p = &l->plan;
+    ggml_backend_dev_t dev = p->mmproj_device[0] ? ggml_backend_dev_by_name(p->mmproj_device) : NULL;
+    enum llama_flash_attn_type flash = strcmp(p->flash_attn, "on") == 0    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                                       : strcmp(p->flash_attn, "off") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+                                                                           : LLAMA_FLASH_ATTN_TYPE_AUTO;
+    if (p->mmproj_device[0] && !dev) {
+        vr_fail(err, VR_EDEVICE, "the engine does not see the mmproj's device %.40s", p->mmproj_device);
+        return refuse(l, err);
+    }
+    l->e->eyes =
+        vr_bridge_eyes_open(p->mmproj, l->e->model, dev, flash, (int)l->e->n_threads_batch, vr_lastlog_hear, err);
+    if (l->e->eyes) return true;
+    if (err->code == VR_EUSAGE) return refuse(l, err);
+    return vr_failure_explain(l->why, VR_AT_LOAD, err->msg, true), false;
+}
+
 static bool load_all(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
@@ -604,6 +623,7 @@ static bool load_all(struct loading *l, struct vr_err *err)
     if (!found) return refuse(l, err);
     vr_lastlog_forget();
     if (!load_model(l, err) || !make_context(l, err) || (l->plan.draft[0] && !load_draft(l, err))) return false;
+    if (l->plan.mmproj[0] && !load_eyes(l, err)) return false;
     attach_threads(e);
     if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err))) return false;
     read_defaults(e);
@@ -630,6 +650,7 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
 void vr_engine_done(struct vr_engine *e)
 {
     if (e->chats) vr_bridge_chats_close(e->chats);
+    vr_bridge_eyes_close(e->eyes);
     if (e->draft) llama_free(e->draft);
     if (e->draft_model) llama_model_free(e->draft_model);
     if (e->ctx) llama_free(e->ctx);
@@ -688,6 +709,7 @@ void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out)
                 llama_n_ctx(e->ctx), e->n_ctx_seq, llama_model_n_ctx_train(e->model), e->n_seq, e->n_vocab, e->n_embd,
                 llama_model_n_layer(e->model), (unsigned long long)llama_model_n_params(e->model),
                 (unsigned long long)llama_model_size(e->model), e->text ? "text" : "embedding", yes(e->embeddings));
+    vr_buf_addf(out, ",\"vision\":%s", yes(e->eyes != NULL));
     vr_buf_addf(out, ",\"chat\":{\"template\":%s,\"tools\":%s,\"parallel_tools\":%s,\"reasoning\":%s,\"system\":%s}",
                 yes(e->chats && e->caps.given), yes(e->chats && e->caps.tools), yes(e->chats && e->caps.parallel_tools),
                 yes(e->chats && e->caps.reasoning), yes(e->chats && e->caps.system));

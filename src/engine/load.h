@@ -21,7 +21,8 @@ struct vr_engine {
     struct ggml_threadpool *pool;
     struct llama_model *draft_model; /* guesses tokens; NULL: none */
     struct llama_context *draft;
-    uint32_t n_draft; /* tokens that it guesses at a time */
+    struct vr_eyes *eyes; /* takes pictures; NULL: not */
+    uint32_t n_draft;     /* tokens that it guesses at a time */
 
     uint32_t n_vocab, n_embd;
     uint32_t n_ctx_seq; /* tokens that one sequence can hold */

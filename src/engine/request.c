@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "engine/picture.h"
 #include "engine/schema.h"
 
 #define INVALID "invalid_request_error"
@@ -17,6 +18,8 @@ struct reading {
     json_t *body;
     const char *grammar; /* GBNF that the request brings */
     char *gbnf;          /* GBNF that was made of a schema */
+    const uint8_t *files[VR_MOST_PICTURES];
+    size_t bytes[VR_MOST_PICTURES], n_files;
 };
 
 struct vr_request *vr_request_new(uint32_t id, char *json, size_t n, double now_ms)
@@ -33,7 +36,10 @@ struct vr_request *vr_request_new(uint32_t id, char *json, size_t n, double now_
 void vr_request_free(struct vr_request *r)
 {
     if (!r) return;
-    for (uint32_t i = 0; r->prompts && i < r->n_prompts; i++) free(r->prompts[i].tokens);
+    for (uint32_t i = 0; r->prompts && i < r->n_prompts; i++) {
+        free(r->prompts[i].tokens);
+        vr_bridge_scene_free(r->prompts[i].scene);
+    }
     vr_bridge_grammar_free(r->grammar);
     vr_bridge_chat_free(r->chat);
     vr_arena_done(&r->arena);
@@ -282,7 +288,8 @@ static bool set_prompt(struct reading *g, uint32_t i, const char *param, llama_t
     /* a text needs room for one token of answer; an embedding does not */
     uint64_t most = g->e->n_ctx_seq - (g->r->kind == VR_EMBEDDING ? 0 : 1);
     if (g->r->kind == VR_EMBEDDING && !g->e->text && g->e->n_ubatch < most) most = g->e->n_ubatch;
-    g->r->prompts[i] = (struct vr_prompt){ tokens, (uint32_t)n };
+    g->r->prompts[i].tokens = tokens;
+    g->r->prompts[i].n = (uint32_t)n;
     if (n == 0) return refuse(g, 400, param, "'%s' is empty", param);
     return (uint64_t)n <= most || too_long(g, param, (uint64_t)n, most);
 }
@@ -360,6 +367,26 @@ static bool dump(struct reading *g, const char *key, const json_t *v, size_t mos
     return true;
 }
 
+/* A picture: its file is kept, and a marker takes its place. */
+static bool read_picture(struct reading *g, json_t *part, const char *where)
+{
+    struct vr_err err = { 0 };
+    struct vr_picture_file file;
+    const json_t *v = json_object_get(part, "image_url"), *url = json_is_string(v) ? v : json_object_get(v, "url");
+    if (!g->e->eyes) return refuse(g, 400, "messages", "%s is a picture: this model takes text only", where);
+    if (!json_is_string(url)) return refuse(g, 400, "messages", "%s.image_url.url must be a string", where);
+    if (g->n_files == VR_MOST_PICTURES)
+        return refuse(g, 400, "messages", "there are more than %d pictures", VR_MOST_PICTURES);
+    if (!vr_picture_read(json_string_value(url), json_string_length(url), &g->r->arena, &file, &err))
+        return refuse(g, err.code == VR_ENOMEM ? 503 : 400, "messages", "%s: %s", where, err.msg);
+    g->files[g->n_files] = file.data;
+    g->bytes[g->n_files++] = file.n;
+    json_object_clear(part);
+    json_object_set_new(part, "type", json_string("media_marker"));
+    json_object_set_new(part, "text", json_string(vr_bridge_eyes_marker(g->e->eyes)));
+    return json_object_size(part) == 2 || refuse_nomem(g);
+}
+
 static bool check_messages(struct reading *g, const json_t *messages)
 {
     size_t n = json_array_size(messages);
@@ -374,8 +401,14 @@ static bool check_messages(struct reading *g, const json_t *messages)
         if (content && !json_is_null(content) && !json_is_string(content) && !json_is_array(content))
             return refuse(g, 400, "messages", "messages[%zu].content must be a string or an array of parts", i);
         for (size_t k = 0; k < json_array_size(content); k++) {
-            const json_t *part = json_array_get(content, k);
+            json_t *part = json_array_get(content, k);
             const char *type = json_string_value(json_object_get(part, "type"));
+            if (type && strcmp(type, "image_url") == 0) {
+                char where[64];
+                snprintf(where, sizeof where, "messages[%zu].content[%zu]", i, k);
+                if (!read_picture(g, part, where)) return false;
+                continue;
+            }
             if (!type || strcmp(type, "text") != 0 || !json_is_string(json_object_get(part, "text")))
                 return refuse(g, 400, "messages", "messages[%zu].content[%zu] is '%.40s': this model takes text only",
                               i, k, type ? type : "?");
@@ -494,6 +527,50 @@ static bool make_chat_grammar(struct reading *g, const struct vr_chat_ask *ask)
     return g->r->grammar || refuse_err(g, param, &err);
 }
 
+/* Numbers that stand for the tokens of a picture where prompts are compared: negative, and others for another one. */
+static llama_token picture_token(uint64_t id, uint32_t i)
+{
+    uint64_t z = id + (i + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return -2 - (llama_token)((z ^ (z >> 31)) & 0x3FFFFFFF);
+}
+
+/* A prompt with pictures, as tokens. */
+static bool read_scene(struct reading *g, const char *text, size_t n_text)
+{
+    struct vr_err err = { 0 };
+    struct vr_prompt *p = &g->r->prompts[0];
+    if (n_text / 512 > g->e->n_ctx_seq) return too_long(g, "messages", n_text / 512, g->e->n_ctx_seq);
+    p->scene = vr_bridge_scene_new(g->e->eyes, text, n_text, g->files, g->bytes, g->n_files, &err);
+    if (!p->scene) return refuse_err(g, "messages", &err);
+    uint64_t n = 0;
+    size_t n_parts = vr_bridge_scene_parts(p->scene);
+    for (size_t i = 0; i < n_parts; i++) n += vr_bridge_scene_part(p->scene, i).n_tokens;
+    if (n >= g->e->n_ctx_seq) return too_long(g, "messages", n, g->e->n_ctx_seq - 1);
+    llama_token *tokens = calloc((size_t)n + 1, sizeof *tokens);
+    p->tokens = tokens;
+    p->pictures = vr_arena_alloc(&g->r->arena, n_parts, sizeof *p->pictures);
+    if (!tokens || !p->pictures) return refuse_nomem(g);
+    uint32_t at = 0;
+    for (size_t i = 0; i < n_parts; i++) {
+        struct vr_scene_part part = vr_bridge_scene_part(p->scene, i);
+        if (part.whole && part.n_tokens > g->e->n_ubatch)
+            return refuse(g, 400, "messages",
+                          "a picture takes %u tokens, which must be computed together: start the "
+                          "server with --n-ubatch and --n-batch of as many",
+                          part.n_tokens);
+        if (!part.tokens)
+            p->pictures[p->n_pictures++] = (struct vr_picture){ at, part.n_tokens, part.n_pos, (uint32_t)i };
+        for (uint32_t k = 0; k < part.n_tokens; k++)
+            tokens[at++] = part.tokens ? part.tokens[k] : picture_token(part.id, k);
+    }
+    if (at && tokens[at - 1] < 0)
+        return refuse(g, 400, "messages",
+                      "this model's chat template ends with a picture, so there is nothing to answer");
+    return set_prompt(g, 0, "messages", tokens, (int)at);
+}
+
 static bool make_chat(struct reading *g, const struct vr_chat_ask *ask)
 {
     struct vr_request *r = g->r;
@@ -507,7 +584,7 @@ static bool make_chat(struct reading *g, const struct vr_chat_ask *ask)
     r->prompts = vr_arena_alloc(&r->arena, 1, sizeof *r->prompts);
     if (!r->prompts) return refuse_nomem(g);
     r->n_prompts = 1;
-    return read_prompt_text(g, 0, "messages", prompt, n);
+    return g->n_files ? read_scene(g, prompt, n) : read_prompt_text(g, 0, "messages", prompt, n);
 }
 
 static bool read_chat(struct reading *g)

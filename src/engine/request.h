@@ -13,9 +13,17 @@
 
 enum vr_request_kind { VR_CHAT, VR_COMPLETION, VR_EMBEDDING };
 
+struct vr_picture {        /* of a prompt */
+    uint32_t at, n, n_pos; /* its first token, tokens and positions */
+    uint32_t part;         /* of the scene */
+};
+
 struct vr_prompt {
     llama_token *tokens;
     uint32_t n;
+    struct vr_scene *scene;      /* NULL: text alone */
+    struct vr_picture *pictures; /* in the arena */
+    uint32_t n_pictures;
 };
 
 struct vr_request {

@@ -33,20 +33,45 @@ void vr_slot_push(struct vr_slot *slot, const llama_token *tokens, uint32_t n)
     slot->n += n;
 }
 
+bool vr_slot_push_picture(struct vr_slot *slot, const llama_token *tokens, uint32_t n, uint32_t n_pos)
+{
+    if (n_pos != n && slot->n_bends == VR_MOST_BENDS) return false;
+    vr_slot_push(slot, tokens, n);
+    if (n_pos == n) return true;
+    uint32_t before = slot->n_bends ? slot->bends[slot->n_bends - 1].less : 0;
+    slot->bends[slot->n_bends].end = slot->n;
+    slot->bends[slot->n_bends++].less = before + n - n_pos;
+    return true;
+}
+
+llama_pos vr_slot_pos(const struct vr_slot *slot, uint32_t i)
+{
+    uint32_t less = 0;
+    for (uint32_t k = 0; k < slot->n_bends && slot->bends[k].end <= i; k++) less = slot->bends[k].less;
+    return (llama_pos)(i - less);
+}
+
+/* It holds n tokens, and nothing that was behind them. */
+static void forget(struct vr_slot *slot, uint32_t n)
+{
+    slot->n = n;
+    while (slot->n_bends && slot->bends[slot->n_bends - 1].end > n) slot->n_bends--;
+}
+
 void vr_slots_clear(struct vr_slots *s, struct vr_slot *slot)
 {
     if (s->e->memory) llama_memory_seq_rm(s->e->memory, slot->seq, -1, -1);
-    slot->n = 0;
+    forget(slot, 0);
 }
 
 /* Keeps the first n tokens. */
 static void cut(struct vr_slots *s, struct vr_slot *slot, uint32_t n)
 {
     if (n == slot->n) return;
-    if (n == 0 || !llama_memory_seq_rm(s->e->memory, slot->seq, (llama_pos)n, -1))
+    if (n == 0 || !llama_memory_seq_rm(s->e->memory, slot->seq, vr_slot_pos(slot, n), -1))
         vr_slots_clear(s, slot);
     else
-        slot->n = n;
+        forget(slot, n);
 }
 
 void vr_slots_give(struct vr_slots *s, struct vr_slot *slot)
@@ -58,10 +83,10 @@ void vr_slots_give(struct vr_slots *s, struct vr_slot *slot)
 void vr_slots_resync(struct vr_slots *s, struct vr_slot *slot)
 {
     llama_pos last = llama_memory_seq_pos_max(s->e->memory, slot->seq);
-    if (!s->e->can_cut)
-        vr_slots_clear(s, slot); /* a state in the middle of nowhere */
+    if (!s->e->can_cut || slot->n_bends)
+        vr_slots_clear(s, slot); /* a state in the middle of nowhere, or positions that are not counts */
     else if (last + 1 < (llama_pos)slot->n)
-        slot->n = last < 0 ? 0 : (uint32_t)last + 1;
+        forget(slot, last < 0 ? 0 : (uint32_t)last + 1);
     else if (last + 1 > (llama_pos)slot->n) /* more than we counted: the batch's parts that were done */
         llama_memory_seq_rm(s->e->memory, slot->seq, (llama_pos)slot->n, -1);
 }
@@ -114,16 +139,25 @@ static struct vr_slot *idle(struct vr_slots *s, const struct vr_slot *not_this)
     return best;
 }
 
+/* An empty slot now holds the first n tokens of another. */
+static void learn(struct vr_slot *to, const struct vr_slot *from, uint32_t n)
+{
+    vr_slot_push(to, from->tokens, n);
+    memcpy(to->bends, from->bends, sizeof to->bends);
+    to->n_bends = from->n_bends;
+    forget(to, n);
+}
+
 /* Gives `to` the first n tokens of `from`. */
 static void copy(struct vr_slots *s, struct vr_slot *to, const struct vr_slot *from, uint32_t n)
 {
     vr_slots_clear(s, to);
     if (s->e->unified && s->e->can_cut) {
-        llama_memory_seq_cp(s->e->memory, from->seq, to->seq, 0, (llama_pos)n);
-        vr_slot_push(to, from->tokens, n);
+        llama_memory_seq_cp(s->e->memory, from->seq, to->seq, 0, vr_slot_pos(from, n));
+        learn(to, from, n);
     } else { /* between streams only whole sequences are copied */
         llama_memory_seq_cp(s->e->memory, from->seq, to->seq, -1, -1);
-        vr_slot_push(to, from->tokens, from->n);
+        learn(to, from, from->n);
         cut(s, to, n);
     }
 }
@@ -164,7 +198,7 @@ struct vr_slot *vr_slots_fork(struct vr_slots *s, const struct vr_slot *from)
     if (!slot) return NULL;
     vr_slots_clear(s, slot);
     llama_memory_seq_cp(s->e->memory, from->seq, slot->seq, -1, -1);
-    vr_slot_push(slot, from->tokens, from->n);
+    learn(slot, from, from->n);
     slot->used = ++s->clock;
     return slot;
 }

@@ -7,13 +7,20 @@
 
 #include "engine/load.h"
 
+/* Pictures in one sequence that take fewer positions than tokens. */
+#define VR_MOST_BENDS 64
+
 struct vr_choice;
 
 struct vr_slot {
     llama_seq_id seq;
     struct vr_choice *choice; /* NULL: idle */
-    llama_token *tokens;      /* room for n_ctx_seq */
+    llama_token *tokens;      /* room for n_ctx_seq; those of pictures are negative, and tell pictures apart */
     uint32_t n;
+    struct {
+        uint32_t end, less; /* behind a picture, positions are so many fewer than tokens */
+    } bends[VR_MOST_BENDS];
+    uint32_t n_bends;
     bool held;     /* used for something that is not a choice */
     uint64_t used; /* when it was last used */
 };
@@ -39,6 +46,10 @@ struct vr_slot *vr_slots_hold(struct vr_slots *s);
 void vr_slots_let(struct vr_slots *s, struct vr_slot *slot);
 /* The engine has taken these. */
 void vr_slot_push(struct vr_slot *slot, const llama_token *tokens, uint32_t n);
+/* The same for a picture of n tokens; false when the slot cannot remember one more of those that bend positions. */
+bool vr_slot_push_picture(struct vr_slot *slot, const llama_token *tokens, uint32_t n, uint32_t n_pos);
+/* The position of token i, which may be the next one. */
+llama_pos vr_slot_pos(const struct vr_slot *slot, uint32_t i);
 /* The slot becomes idle and keeps what it knows. */
 void vr_slots_give(struct vr_slots *s, struct vr_slot *slot);
 void vr_slots_clear(struct vr_slots *s, struct vr_slot *slot);

@@ -19,6 +19,7 @@
  *   "cpu": "/path/libggml-cpu-x.so",   a variant that was proven already; "auto": proven here
  *   "chat_template": "...",            instead of the model's own
  *   "draft": "/path/small.gguf", "draft_device": "CUDA0", "n_draft": 3,   guesses; "" for a device: the CPU
+ *   "mmproj": "/path/mmproj.gguf", "mmproj_device": "CUDA0",   pictures
  *   "embeddings": false,               true: embeddings also from a model that is made for text
  *   "vgpus": [{"name":"CUDA0","about":"RTX 3090","mib":24576,"cap_mib":24000,"run_mib":0,"like_cuda":false,"cc":860}] }
  *                                      devices that this process makes up
@@ -41,7 +42,7 @@
  *
  * READY: {"engine","arch","desc","n_ctx","n_ctx_seq","n_ctx_train","n_seq","n_vocab","n_embd","n_layers","n_params",
  *   "model_bytes","kind":"text"|"embedding","embeddings":bool,
- *   "chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
+ *   "vision":bool,"chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
  *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...},
  *   "draft":{"devices","host"}}
  * FAILED: {"moment":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",

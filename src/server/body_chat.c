@@ -47,9 +47,14 @@ static bool check_parts(const json_t *parts, const char *path, struct vr_problem
             if (!check_text(part, type, at, p)) return false;
             continue;
         }
-        if (strcmp(type, "image_url") == 0 || strcmp(type, "input_audio") == 0 || strcmp(type, "file") == 0)
-            return vr_problem_set(p, at, "unsupported_content", "'%s' is of type %s: this server takes text only", at,
-                                  type);
+        if (strcmp(type, "image_url") == 0) { /* whether the model can see is the engine's to say */
+            const json_t *v = json_object_get(part, "image_url");
+            if (json_is_string(v ? json_object_get(v, "url") : NULL)) continue;
+            return vr_problem_set(p, at, "invalid_type", "'%s.image_url.url' must be a string", at);
+        }
+        if (strcmp(type, "input_audio") == 0 || strcmp(type, "file") == 0)
+            return vr_problem_set(p, at, "unsupported_content",
+                                  "'%s' is of type %s: this server takes text and pictures only", at, type);
         return vr_problem_set(p, at, "invalid_value", "'%s' is of type '%.40s', which is not known", at, type);
     }
     return true;

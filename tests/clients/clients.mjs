@@ -185,8 +185,8 @@ test('openai: errors have their classes', async () => {
   ok(unknown instanceof OpenAI.NotFoundError && unknown.param === 'model' && unknown.type === 'not_found_error', String(unknown));
   const bad = await fails(c.chat.completions.create({ model, messages: user('x'), temperature: 3 }));
   ok(bad instanceof OpenAI.BadRequestError && bad.param === 'temperature' && bad.code === 'invalid_value' && bad.requestID, String(bad));
-  const image = await fails(c.chat.completions.create({ model, messages: user([{ type: 'image_url', image_url: { url: 'http://x' } }]) }));
-  ok(image instanceof OpenAI.BadRequestError && /text only/.test(image.message), String(image));
+  const sound = await fails(c.chat.completions.create({ model, messages: user([{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }]) }));
+  ok(sound instanceof OpenAI.BadRequestError && /text and pictures only/.test(sound.message), String(sound));
   if (real) {
     const long = await fails(c.chat.completions.create({ model, messages: user('word '.repeat(100000)) }));
     ok(long instanceof OpenAI.BadRequestError, String(long));

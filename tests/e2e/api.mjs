@@ -172,7 +172,9 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ messages: [{ role: 'user', content: null }] }, ['messages[0].content', 'invalid_type']],
     [{ messages: [{ role: 'user', content: 'a', refusal: null, annotations: [] }] }, null],
     [{ messages: [{ role: 'developer', content: 'a' }, { role: 'user', content: [{ type: 'text', text: 'b' }] }] }, null],
-    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, ['messages[0].content[0]', 'unsupported_content']],
+    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, null], // the engine says whether it can see
+    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] }, ['messages[0].content[0]', 'invalid_type']],
+    [{ messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] }, ['messages[0].content[0]', 'unsupported_content']],
     [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, ['messages[0].content[0].text', 'invalid_type']],
     [{ messages: [{ role: 'user', content: ['x'] }] }, ['messages[0].content[0]', 'invalid_type']],
     [{ messages: [{ role: 'tool', content: 'x' }] }, ['messages[0].tool_call_id', 'invalid_type']],

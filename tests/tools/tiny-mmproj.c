@@ -36,16 +36,17 @@ static float noise(void)
     return (float)(state >> 8) / (float)(1 << 24) - 0.5f;
 }
 
-/* A matrix in f16; with one dimension a norm or a bias in f32. */
+/* A matrix in f16; with one dimension a norm or a bias in f32, as are the positions, which are added. */
 static void add(const char *name, float middle, long a, long b, long c, long d)
 {
-    enum ggml_type type = b ? GGML_TYPE_F16 : GGML_TYPE_F32;
+    bool half = b && !strstr(name, "position");
+    enum ggml_type type = half ? GGML_TYPE_F16 : GGML_TYPE_F32;
     struct ggml_tensor *t = ggml_new_tensor_4d(ctx, type, a, b ? b : 1, c ? c : 1, d ? d : 1);
     if (!t) fail("out of memory");
     ggml_set_name(t, name);
     for (int64_t i = 0; !opt.hole && i < ggml_nelements(t); i++) {
         float v = middle + noise() / (b ? sqrtf((float)a) : 8) * (b ? 4 : 1);
-        if (b)
+        if (half)
             ((ggml_fp16_t *)t->data)[i] = ggml_fp32_to_fp16(v);
         else
             ((float *)t->data)[i] = v;
