@@ -4,12 +4,12 @@
 
 SOURCES := $(addprefix tools/mtmd/,mtmd.cpp mtmd-audio.cpp mtmd-image.cpp mtmd-helper.cpp clip.cpp) \
            $(patsubst $(AT)/%,%,$(wildcard $(AT)/tools/mtmd/models/*.cpp)) \
-           $(addprefix vendor/hash/,hash.cpp xxhash/xxhash.c sha1/sha1.c sha256/sha256.c)
+           vendor/hash/hash.cpp vendor/hash/sha256/sha256.c
 # named after the engine's folder, so that objects of another engine are never taken for these
 STAMP   := $(OUT)/$(notdir $(realpath $(AT)))
 OBJECTS := $(SOURCES:%=$(STAMP)/%.o)
 INC     := $(addprefix -I$(AT)/,include ggml/include common tools/mtmd vendor \
-           $(addprefix vendor/,stb miniaudio sheredom hash hash/rotate-bits hash/sha1 hash/sha256 hash/xxhash))
+           $(addprefix vendor/,stb miniaudio sheredom hash hash/rotate-bits hash/sha256))
 
 $(OUT)/libmtmd.a: $(OBJECTS)
 	@printf '  %-5s %s\n' AR $(notdir $@)
@@ -20,8 +20,7 @@ $(STAMP)/%.cpp.o: $(AT)/%.cpp
 	@printf '  %-5s %s\n' C++ $*
 	@$(CXX) -std=c++17 -O1 -w -fPIC $(INC) -c -o $@ $<
 
-# these are C++ whatever they are called
 $(STAMP)/%.c.o: $(AT)/%.c
 	@mkdir -p $(@D)
-	@printf '  %-5s %s\n' C++ $*
-	@$(CXX) -std=c++17 -O1 -w -fPIC $(INC) -x c++ -c -o $@ $<
+	@printf '  %-5s %s\n' CC $*
+	@$(CC) -O1 -w -fPIC $(INC) -c -o $@ $<
