@@ -1,0 +1,213 @@
+/* Many at once: prefixes that are reused, cells that run out, contexts that are full, prompts that do not starve
+ * streams, cancelling. */
+#include "test_engine.h"
+
+#include <math.h>
+#include <sys/socket.h>
+
+void test_prefix_reuse(void **state)
+{
+    (void)state;
+    static const char *const kv[] = { FOUR, FOUR ", 'kv_unified': true" };
+    for (size_t k = 0; k < VR_COUNT(kv); k++) {
+        struct client c;
+        struct answer a;
+        VR_AUTO_BUF prompt = { 0 };
+        up(&c, dense, kv[k]);
+        for (int i = 0; i < 60; i++) vr_buf_addf(&prompt, "sentence number %d. ", i);
+        const char *tails[] = { "and so", "and so", "but then", "and then" };
+        for (int round = 0; round < 4; round++) {
+            char *texts[2];
+            for (int cached = 0; cached < 2; cached++) {
+                client_ask(&c, &a, 1,
+                           "{'kind':'completion','prompt':'%s%s','max_tokens':24,'temperature':0,'cache_prompt':%s}",
+                           prompt.data, tails[round], cached ? "true" : "false");
+                client_wait(&c, &a);
+                assert_null(a.error);
+                texts[cached] = strdup(vr_buf_str(&a.text[0]));
+                if (!cached)
+                    assert_int_equal(a.end[0].cached_tokens, 0);
+                else
+                    assert_true(a.end[0].cached_tokens + 10 > a.begin.prompt_tokens);
+                answer_done(&a);
+            }
+            assert_string_equal(texts[0], texts[1]);
+            free(texts[0]);
+            free(texts[1]);
+        }
+        down(&c);
+    }
+}
+
+/* Twelve at once over four slots: each says what it says alone. */
+void test_many_at_once(void **state)
+{
+    (void)state;
+    static const char *const kv[] = { FOUR, FOUR ", 'kv_unified': true" };
+    for (size_t k = 0; k < VR_COUNT(kv); k++) {
+        struct client c;
+        struct answer a[12];
+        char *alone[12];
+        up(&c, dense, kv[k]);
+        for (int round = 0; round < 2; round++)
+            for (int i = 0; i < 12; i++) {
+                client_ask(&c, &a[i], 1,
+                           "{'kind':'completion','prompt':'%.*s number "
+                           "%d','max_tokens':%d,'temperature':0,'cache_prompt':false}",
+                           5 + i * 3, "once upon a time there was a small model that said", i, 10 + i);
+                if (round == 0) {
+                    client_wait(&c, &a[i]);
+                    alone[i] = strdup(vr_buf_str(&a[i].text[0]));
+                    answer_done(&a[i]);
+                }
+            }
+        for (int i = 0; i < 12; i++) {
+            client_wait(&c, &a[i]);
+            assert_null(a[i].error);
+            assert_int_equal(a[i].end[0].completion_tokens, 10 + i);
+            assert_string_equal(vr_buf_str(&a[i].text[0]), alone[i]);
+            answer_done(&a[i]);
+            free(alone[i]);
+        }
+        down(&c);
+    }
+}
+
+/* Sequences that share too few cells take turns; nobody fails and nothing changes. */
+void test_cells_run_out(void **state)
+{
+    (void)state;
+    struct client c;
+    struct answer a[4];
+    char *alone[4];
+    client_start(&c, "{'model': '%s', " PLAIN ", 'n_seq': 4, 'n_ctx': 512, 'kv_unified': true}", dense);
+    assert_non_null(c.ready);
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < 4; i++) {
+            client_ask(&c, &a[i], 1,
+                       "{'kind':'completion','prompt':'tale %d of a long "
+                       "night','max_tokens':200,'temperature':0,'ignore_eos':true}",
+                       i);
+            if (round) continue;
+            client_wait(&c, &a[i]);
+            alone[i] = strdup(vr_buf_str(&a[i].text[0]));
+            answer_done(&a[i]);
+        }
+    for (int i = 0; i < 4; i++) {
+        client_wait(&c, &a[i]);
+        assert_null(a[i].error);
+        assert_int_equal(a[i].end[0].completion_tokens, 200);
+        assert_string_equal(vr_buf_str(&a[i].text[0]), alone[i]);
+        answer_done(&a[i]);
+        free(alone[i]);
+    }
+    client_send(&c, VR_WIRE_STATS, 0, NULL, 0);
+    json_decref(c.status);
+    c.status = NULL;
+    while (!c.status && client_read(&c, 5000)) continue;
+    assert_true(json_integer_value(json_object_get(c.status, "preempted")) > 0);
+    down(&c);
+}
+
+void test_context_is_full(void **state)
+{
+    (void)state;
+    struct client c;
+    struct answer a;
+    client_start(&c, "{'model': '%s', 'n_seq': 1, 'n_ctx': 256, 'threads': 1}", dense);
+    assert_non_null(c.ready);
+    client_ask(&c, &a, 1, "{'kind':'completion','prompt':'abc','max_tokens':5000,'ignore_eos':true}");
+    client_wait(&c, &a);
+    assert_int_equal(a.end[0].reason, VR_END_LENGTH);
+    assert_int_equal(a.begin.prompt_tokens + a.end[0].completion_tokens, 257);
+    answer_done(&a);
+    VR_AUTO_BUF b = { 0 };
+    vr_buf_addc(&b, 'x', 300);
+    client_ask(&c, &a, 1, "{'kind':'completion','prompt':'%s'}", b.data);
+    client_wait(&c, &a);
+    assert_int_equal(a.status, 400);
+    assert_string_equal(json_string_value(json_object_get(a.error, "code")), "context_length_exceeded");
+    assert_contains(json_string_value(json_object_get(a.error, "message")), "has 300: 45 too many");
+    answer_done(&a);
+    down(&c);
+}
+
+void test_cancel(void **state)
+{
+    (void)state;
+    struct client c;
+    struct answer a, b;
+    up(&c, dense, ", 'n_ctx': 65536, 'n_seq': 4");
+    VR_AUTO_BUF prompt = { 0 };
+    for (int i = 0; i < 1500; i++) vr_buf_addf(&prompt, "%d ", i);
+    double worst = 0;
+    for (int i = 0; i < 8; i++) {
+        bool long_prompt = i % 2;
+        client_ask(&c, &a, 1,
+                   "{'kind':'completion','prompt':'%s','max_tokens':100000,'ignore_eos':true,'stream':true,'cache_"
+                   "prompt':false}",
+                   long_prompt ? prompt.data : "abc");
+        if (long_prompt)
+            client_read(&c, 100);
+        else
+            while (a.n_deltas < 5) client_read(&c, 1000);
+        double t0 = client_now_ms();
+        client_send(&c, VR_WIRE_CANCEL, a.id, NULL, 0);
+        client_wait(&c, &a);
+        worst = fmax(worst, client_now_ms() - t0);
+        assert_int_equal(a.end[0].reason, VR_END_CANCELLED);
+        answer_done(&a);
+    }
+    print_message("cancelled within %.1f ms\n", worst);
+    assert_true(worst < 100);
+    /* cancelled while it waits for a slot, and one that is not there at all */
+    struct answer more[4];
+    for (int i = 0; i < 4; i++)
+        client_ask(&c, &more[i], 1, "{'kind':'completion','prompt':'abc','max_tokens':300,'ignore_eos':true}");
+    client_ask(&c, &b, 1, "{'kind':'completion','prompt':'abc','max_tokens':10}");
+    client_send(&c, VR_WIRE_CANCEL, b.id, NULL, 0);
+    client_send(&c, VR_WIRE_CANCEL, 4711, NULL, 0);
+    client_wait(&c, &b);
+    assert_int_equal(b.end[0].reason, VR_END_CANCELLED);
+    answer_done(&b);
+    for (int i = 0; i < 4; i++) {
+        client_wait(&c, &more[i]);
+        assert_int_equal(more[i].end[0].completion_tokens, 300);
+        answer_done(&more[i]);
+    }
+    down(&c);
+}
+
+/* A long prompt arrives while a stream runs: the stream goes on. */
+void test_fairness(void **state)
+{
+    (void)state;
+    struct client c;
+    struct answer stream, big;
+    up(&c, dense, ", 'n_ctx': 65536, 'n_seq': 4, 'n_batch': 2048, 'n_ubatch': 2048");
+    VR_AUTO_BUF prompt = { 0 };
+    for (int i = 0; i < 1500; i++) vr_buf_addf(&prompt, "%d ", i);
+    client_ask(
+        &c, &stream, 1,
+        "{'kind':'completion','prompt':'abc','max_tokens':4000,'ignore_eos':true,'stream':true,'temperature':0}");
+    while (stream.n_deltas < 5) client_read(&c, 1000);
+    client_ask(&c, &big, 1, "{'kind':'completion','prompt':'%s','max_tokens':1}", prompt.data);
+    unsigned before = stream.n_deltas;
+    double last = client_now_ms(), gap = 0;
+    while (!big.over) {
+        unsigned n = stream.n_deltas;
+        if (!client_read(&c, 30000)) break;
+        if (stream.n_deltas == n) continue;
+        gap = fmax(gap, client_now_ms() - last);
+        last = client_now_ms();
+    }
+    print_message("%u pieces of the stream while %u tokens of prompt were computed, at most %.0f ms apart\n",
+                  stream.n_deltas - before, big.begin.prompt_tokens, gap);
+    assert_true(stream.n_deltas - before >= 8);
+    assert_true(big.begin.prompt_tokens > 5000);
+    client_send(&c, VR_WIRE_CANCEL, stream.id, NULL, 0);
+    client_wait(&c, &stream);
+    answer_done(&stream);
+    answer_done(&big);
+    down(&c);
+}
