@@ -1,5 +1,6 @@
 #include "server/meter.h"
 
+#include <poll.h>
 #include <string.h>
 #include <time.h>
 
@@ -10,13 +11,14 @@
 #include "server/job.h"
 
 #define MAX_LINE 65536
-#define PAUSE_S  5 /* between two starts */
+#define PAUSE_S  5   /* between two starts */
+#define LAST_MS  200 /* for it to die, when we end */
 
 struct vr_meter {
     struct event_base *base;
     struct vr_child_live live;
     struct event *out, *end;
-    bool running;
+    bool running, dying; /* dying: killed, and not dead yet */
     time_t started;
     struct vr_buf in;   /* a line that is not complete yet */
     struct vr_buf last; /* the last one that was */
@@ -32,19 +34,34 @@ struct vr_meter *vr_meter_new(struct event_base *base)
     return m;
 }
 
+static void drop_event(struct event **e)
+{
+    if (*e) event_free(*e);
+    *e = NULL;
+}
+
+/* Kills it. Its end is heard of later: a process that waits for a driver may not even die at once. */
 static void stop(struct vr_meter *m)
 {
-    if (!m->running) return;
-    m->running = false;
-    if (m->out) event_free(m->out);
-    if (m->end) event_free(m->end);
-    m->out = m->end = NULL;
+    if (!m->running || m->dying) return;
+    m->dying = true;
+    drop_event(&m->out);
+    vr_child_kill(&m->live);
+    vr_buf_clear(&m->in);
+    vr_buf_clear(&m->last);
+}
+
+/* It is dead: fetches it. */
+static void bury(struct vr_meter *m)
+{
+    drop_event(&m->out);
+    drop_event(&m->end);
     VR_AUTO_CHILD_END end = { 0 };
     struct vr_err ignored;
     vr_child_end_init(&end, &child);
-    vr_child_kill(&m->live);
     bool told = vr_child_finish(&m->live, &end, &ignored);
     (void)told; /* it never ends well */
+    m->running = m->dying = false;
     vr_buf_clear(&m->in);
     vr_buf_clear(&m->last);
 }
@@ -53,6 +70,9 @@ void vr_meter_free(struct vr_meter *m)
 {
     if (!m) return;
     stop(m);
+    struct pollfd end = { m->live.fds[VR_CHILD_END], POLLIN, 0 };
+    if (m->running && poll(&end, 1, LAST_MS) > 0) bury(m); /* one that hangs is left to init: we end, too */
+    drop_event(&m->end);
     vr_buf_done(&m->in);
     vr_buf_done(&m->last);
     free(m);
@@ -81,14 +101,14 @@ static void on_out(evutil_socket_t fd, short what, void *ctx)
     struct vr_meter *m = ctx;
     bool ok = vr_child_take(&m->live, VR_CHILD_OUT, &m->in);
     if (ok) read_lines(m);
-    if (!ok || m->live.fds[VR_CHILD_OUT] < 0 || event_add(m->out, NULL) != 0) stop(m);
+    if (!ok || m->live.fds[VR_CHILD_OUT] < 0 || event_add(m->out, NULL) != 0) stop(m); /* on_end comes */
 }
 
 static void on_end(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    stop(ctx);
+    bury(ctx);
 }
 
 static void start(struct vr_meter *m)
@@ -99,17 +119,23 @@ static void start(struct vr_meter *m)
     m->running = true;
     m->in.max = MAX_LINE;
     vr_child_feed(&child, &m->live); /* nothing: closes its stdin */
+    vr_closep(&m->live.fds[VR_CHILD_ERR]);
+    m->live.fds[VR_CHILD_ERR] = -1; /* what a driver complains about is nobody's concern */
     m->out = event_new(m->base, m->live.fds[VR_CHILD_OUT], EV_READ, on_out, m);
     m->end = event_new(m->base, m->live.fds[VR_CHILD_END], EV_READ, on_end, m);
-    if (!m->out || !m->end || event_add(m->out, NULL) != 0 || event_add(m->end, NULL) != 0) stop(m);
+    if (m->out && m->end && event_add(m->out, NULL) == 0 && event_add(m->end, NULL) == 0) return;
+    vr_child_kill(&m->live); /* no memory; a moment after its start nothing holds it */
+    bury(m);
 }
 
 void vr_meter_want(struct vr_meter *m, bool wanted)
 {
-    if (!wanted)
+    if (!wanted) {
         stop(m);
-    else if (!m->running && time(NULL) - m->started >= PAUSE_S)
+        m->started = 0; /* the pause is for one that dies by itself */
+    } else if (!m->running && time(NULL) - m->started >= PAUSE_S) {
         start(m);
+    }
 }
 
 const char *vr_meter_json(const struct vr_meter *m) { return m->last.n ? vr_buf_str(&m->last) : "null"; }
