@@ -495,7 +495,8 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     return refuse(l, err);
 }
 
-/* All on one device, with as many tokens and sequences as the model and an f16 cache. */
+/* All on one device, with as many tokens and sequences as the model and an f16 cache. If it fails, the model and its
+ * context are in place: for the memory that is missed it is as if a computation had failed. */
 static bool load_draft(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
@@ -515,7 +516,7 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     m.tensor_buft_overrides = NULL;
     m.progress_callback = NULL;
     e->draft_model = llama_model_load_from_file(p->draft, m);
-    if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_LOAD, "the draft did not load", true), false;
+    if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
     if (!can_draft(l, err)) return false;
     c.n_ctx = llama_n_ctx(e->ctx);
     c.type_k = c.type_v = GGML_TYPE_F16;
@@ -523,7 +524,7 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     c.abort_callback = NULL;
     e->draft = llama_init_from_model(e->draft_model, c);
     if (!e->draft)
-        return vr_failure_explain(l->why, VR_AT_CONTEXT, "the draft's context could not be made", true), false;
+        return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
     e->n_draft = (uint32_t)p->n_draft;
     return true;
 }
@@ -610,7 +611,7 @@ static bool load_eyes(struct loading *l, struct vr_err *err)
         vr_bridge_eyes_open(p->mmproj, l->e->model, dev, flash, (int)l->e->n_threads_batch, vr_lastlog_hear, err);
     if (l->e->eyes) return true;
     if (err->code == VR_EUSAGE) return refuse(l, err);
-    return vr_failure_explain(l->why, VR_AT_LOAD, err->msg, true), false;
+    return vr_failure_explain(l->why, VR_AT_DECODE, err->msg, true), false;
 }
 
 static bool load_all(struct loading *l, struct vr_err *err)
