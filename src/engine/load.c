@@ -495,8 +495,8 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     return refuse(l, err);
 }
 
-/* All on one device, with as many tokens and sequences as the model and an f16 cache. Its failures
- * count as the last moment's: the model and its context are in place by then. */
+/* All on one device, with as many tokens and sequences as the model and an f16 cache. If it fails, the model and its
+ * context are in place: for the memory that is missed it is as if a computation had failed. */
 static bool load_draft(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
@@ -611,7 +611,7 @@ static bool load_eyes(struct loading *l, struct vr_err *err)
         vr_bridge_eyes_open(p->mmproj, l->e->model, dev, flash, (int)l->e->n_threads_batch, vr_lastlog_hear, err);
     if (l->e->eyes) return true;
     if (err->code == VR_EUSAGE) return refuse(l, err);
-    return vr_failure_explain(l->why, VR_AT_LOAD, err->msg, true), false;
+    return vr_failure_explain(l->why, VR_AT_DECODE, err->msg, true), false;
 }
 
 static bool load_all(struct loading *l, struct vr_err *err)

@@ -131,7 +131,7 @@ await test('on virtual cards, to the byte', async () => {
 });
 await test('cards with less memory than they report', async () => {
   const args = ['--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--reserve-mib', '1', '--machine', machine(22, 16), '--draft', copy];
-  const s = await up(model, args, { VRAM_LLM_VIRTUAL: '[{"*": {"less": 5}}]' });
+  const s = await up(model, args, { VRAM_LLM_VIRTUAL: JSON.stringify([{ '*': { less: 5 } }]) });
   must((await s.get('/api/status')).engine.starts > 1, 'it came up at once: nothing was tested');
   const got = texts(await s.post('/v1/completions', base));
   await s.stop();
