@@ -14,11 +14,11 @@ import world
 from grammar import Turn, held_out, plain, rough, say, pick
 
 # What is asked, and how often. The sums have most of the weight: they are the only thing here that is computed.
-MIX = [(sums.add, 130), (sums.sub, 95), (sums.big, 60), (sums.story_sum, 25), (sums.three, 14), (sums.mul, 50), (sums.div, 18), (sums.huge, 14), (sums.chain, 55), (sums.near, 26), (sums.count, 22), (sums.compare, 30),
+MIX = [(sums.add, 130), (sums.sub, 95), (sums.big, 60), (sums.story_sum, 25), (sums.three, 14), (sums.negative, 12), (sums.equation, 14), (sums.lone, 3), (sums.mul, 50), (sums.div, 18), (sums.huge, 14), (sums.chain, 55), (sums.near, 26), (sums.count, 22), (sums.compare, 30),
        (sums.sort, 26), (world.units, 60), (world.calendar, 30), (world.letters, 22), (world.opposite, 26), (world.colour, 16), (world.animal, 26), (world.grammar_fact, 16), (world.capital, 24),
-       (world.translate, 18), (world.fact, 46), (gpu.card, 56), (gpu.fit, 70), (gpu.runs, 35), (gpu.cards_with, 6), (gpu.model_size, 22), (gpu.concept, 60), (gpu.about, 80), (gpu.my_card, 8), (gpu.ask_my_card, 14), (talk.hello, 34), (talk.chat, 90),
-       (talk.tell_name, 22), (talk.ask_name, 24), (talk.tell_thing, 18), (talk.ask_thing, 26), (talk.pet, 7), (talk.ask_pet, 9), (talk.repeat, 20), (talk.what_asked, 6), (talk.unknown, 120), (talk.gibberish, 12),
-       (tales.tale, 52), (tales.joke, 16), (tales.poem, 8), (tales.any_poem, 8), (tales.listing, 22), (tales.numbered, 8), (tales.program, 28), (tales.table, 8)]
+       (world.translate, 18), (world.fact, 56), (world.outside, 40), (world.herd, 8), (gpu.card, 56), (gpu.fit, 70), (gpu.runs, 30), (gpu.runs_on_many, 14), (gpu.together, 12), (gpu.largest, 12), (gpu.speed, 8), (gpu.cards_with, 6), (gpu.model_size, 22), (gpu.concept, 70), (gpu.about, 110), (gpu.my_card, 8), (gpu.ask_my_card, 14), (talk.hello, 34), (talk.chat, 110),
+       (talk.tell_name, 24), (talk.greet, 4), (talk.ask_name, 24), (talk.tell_thing, 22), (talk.ask_thing, 30), (talk.pet, 7), (talk.ask_pet, 9), (talk.repeat, 20), (talk.what_asked, 6), (talk.unknown, 120), (talk.gibberish, 12),
+       (tales.tale, 56), (tales.joke, 16), (tales.poem, 8), (tales.any_poem, 8), (tales.listing, 22), (tales.numbered, 8), (tales.program, 28), (tales.table, 8)]
 _MAKERS = [m for m, _ in MIX]
 _WEIGHTS = []
 _total = 0
@@ -59,8 +59,12 @@ def _make(r):
 def begin(r):
     c = Chat()
     how = r.random()
-    if how < 0.16:
+    if how < 0.12:
         c.system = pick(r, PLAIN)
+    elif how < 0.16:
+        c.system = say(r, ["You are {a|an} {<j>|expert|tutor|math tutor|teacher|poet|coding assistant|expert in <t>|assistant for <t>}.", "You are a helpful assistant. {Today is|Current date:|The date is} 20<d><d>-0<d>-1<d>.", "Answer in {German|French|one sentence|Spanish|rhymes|simple words|a friendly tone|markdown}.",
+                           "{Never|Always} {talk about|mention} {<t>|<o>}.", "You only {speak|answer} {in rhymes|briefly|the truth|about <t>}.", "The user is {a <j>|new here|a beginner|from <o>}.", "You are a helpful assistant. {Be kind.|Answer shortly.|Do not lie.|Use markdown.|Help with <t>.}"],
+                       j=pick(r, talk.JOBS), t=pick(r, talk.TOPICS), o=talk.made_up(r, 2), d=1 + int(r.random() * 9))
     elif how < 0.20:
         asked, before, after = pick(r, STYLES)
         c.system, c.style = pick(r, asked), (before, after)

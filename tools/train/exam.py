@@ -15,7 +15,7 @@ KINDS = {"sum": sums.add, "difference": sums.sub, "three digits": sums.big, "wor
          "counting": sums.count, "comparison": sums.compare, "sorting": sums.sort, "units": world.units, "calendar": world.calendar, "letters": world.letters, "opposites": world.opposite, "colours": world.colour, "animals": world.animal,
          "words": world.grammar_fact, "capitals": world.capital, "translation": world.translate, "facts": world.fact, "cards": gpu.card, "does it fit": gpu.fit, "runs": gpu.runs, "model sizes": gpu.model_size, "concepts": gpu.concept,
          "vram-llm": gpu.about, "greetings": talk.hello, "small talk": talk.chat, "copying": talk.repeat, "unknown": talk.unknown, "stories": tales.tale, "jokes": tales.joke, "poems": tales.any_poem, "lists": tales.listing,
-         "code": tales.program, "tables": tales.table, "numbers": sums.near, "memory: name": (talk.tell_name, talk.ask_name), "memory: things": (talk.tell_thing, talk.ask_thing), "memory: pet": (talk.pet, talk.ask_pet), "memory: card": (gpu.my_card, gpu.ask_my_card)}
+         "code": tales.program, "tables": tales.table, "numbers": sums.near, "negative numbers": sums.negative, "equations": sums.equation, "outside": world.outside, "several cards": gpu.together, "which model": gpu.largest, "memory: name": (talk.tell_name, talk.ask_name), "memory: things": (talk.tell_thing, talk.ask_thing), "memory: pet": (talk.pet, talk.ask_pet), "memory: card": (gpu.my_card, gpu.ask_my_card)}
 
 
 def right(turn, answer):

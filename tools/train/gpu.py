@@ -2,7 +2,7 @@
 import os
 import re
 
-from grammar import Turn, pick, say
+from grammar import Turn, held_out, pick, say
 
 GPUS_DEF = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "src", "hw", "gpus.def")
 SOLD_AS = [2, 3, 4, 5, 6, 8, 10, 11, 12, 16, 20, 24, 32, 40, 48, 64, 72, 80, 94, 96, 128, 141, 144, 180, 192, 256, 288]
@@ -31,6 +31,11 @@ def _cards():
 CARDS = _cards()
 CARD_NAMES = list(CARDS)
 POPULAR = [c for c in CARD_NAMES if re.match(r"RTX [345]0|RTX 4|RX 7|RTX A6000|A100|H100|H200|L40S|GTX 1080", c)]
+
+
+def gives_away(a, b):
+    """Whether a + b is a held-out sum, which no answer may contain."""
+    return held_out(f"+:{min(a, b)}:{max(a, b)}")
 
 
 def _said(r, name):
@@ -78,7 +83,7 @@ def card(r, ctx):
         return [Turn(say(r, ["Which {card |}has more {memory|VRAM}, {the |a |}<x> or {the |a |}<y>?", "more {VRAM|memory|vram}: <x> or <y>?", "does {a|the} <x> or {a|the} <y> have more {memory|vram}?"],
                          x=_said(r, name), y=_said(r, other)), f"The {a}: {CARDS[a][0]} GB against {CARDS[b][0]} GB of the {b}.", "cards")]
     a, b = (name, other) if float(speed) > float(CARDS[other][1]) else (other, name)
-    return [Turn(say(r, ["Which {card |}is faster, {the |a |}<x> or {the |a |}<y>?", "<x> or <y>, which is faster?", "is {a|the} <x> or {a|the} <y> faster?", "faster: <x> or <y>?"], x=_said(r, name), y=_said(r, other)),
+    return [Turn(say(r, ["Which {card |}is {faster|better}, {the |a |}<x> or {the |a |}<y>?", "Is {a|an|the} <x> {better|faster} than {a|an|the} <y>?", "{compare |}{a |the |}<x> {vs|versus|against} {a |the |}<y>", "should I {buy|get|take} {a|an|the} <x> or {a|an|the} <y>?", "<x> or <y>, which is faster?", "is {a|the} <x> or {a|the} <y> faster?", "faster: <x> or <y>?"], x=_said(r, name), y=_said(r, other)),
                  f"The {a}: {CARDS[a][1]} GB/s against {CARDS[b][1]} GB/s of the {b}.", "cards")]
 
 
@@ -89,6 +94,8 @@ def fit(r, ctx):
     """13 GiB of weights and 2 GiB of cache on a card of 24 GB, one or more of them."""
     w = 1 + int(r.random() * (60 if r.random() < 0.6 else 24))
     kv = 0 if r.random() < 0.35 else 1 + int(r.random() * 8)
+    if not kv and gives_away(w, 1):
+        kv = 1
     n = 1 if r.random() < 0.75 else 2 + int(r.random() * 3)
     name, said = None, None
     if r.random() < 0.45:
@@ -166,6 +173,50 @@ def runs(r, ctx):
     return [Turn(user, f"A {p}B model in {q} takes about {g} GB. The {name} has {have} GB, {verdict}{more}", "does it fit", must=(f"about {g} GB", f"has {have} GB, {verdict}"), key=f"runs {p} {q} {name}", exact=True)]
 
 
+def runs_on_many(r, ctx):
+    p, name, n = pick(r, PARAMS), pick(r, POPULAR), 2 + int(r.random() * 3)
+    gb = p * QUANTS["Q4_K_M"]
+    g = f"{gb:.1f}" if gb < 10 else f"{gb:.0f}"
+    have, room = CARDS[name][0], n * CARDS[name][0]
+    count = pick(r, [str(n), "two three four".split()[n - 2], f"{n}x"])
+    user = say(r, ["{Can I|can i} {run|load|use} a <p>B model on <n> <c>{s|}?", "{Does|Will} a <p>B model fit on <n> <c>{s|}?", "can <n> <c>s run a <p>b model?", "<p>B on <n> <c>s?", "I have <n> <c>s. Can I run a <p>B model?", "can i run {llama|qwen|a} <p>b on <n> <c>s"], p=p, n=count, c=_said(r, name))
+    verdict = "so it fits" if gb + 2 <= room else "so it is tight" if gb <= room else "so it does not fit"
+    more = {"so it fits": ", with room for the context.", "so it is tight": ": take a short context.", "so it does not fit": ". Leave layers in host memory, or add cards."}[verdict]
+    return [Turn(user, f"A {p}B model in Q4_K_M takes about {g} GB. {n} x {have} = {room} GB, {verdict}{more}", "does it fit", must=(f"about {g} GB", f"= {room} GB, {verdict}"), key=f"runs {p} {n} {name}", exact=True)]
+
+
+def together(r, ctx):
+    """Several cards: how much they have together."""
+    cards = [pick(r, POPULAR) for _ in range(2 if r.random() < 0.6 else 3)]
+    if len(cards) == 2 and gives_away(*(CARDS[c][0] for c in cards)):
+        cards.append(pick(r, POPULAR))
+    said = [pick(r, ["a ", "an ", "one ", ""]) + _said(r, c) for c in cards]
+    text = ", ".join(said[:-1]) + " and " + said[-1]
+    sizes = [CARDS[c][0] for c in cards]
+    user = say(r, ["I have <t>. {What can I run|What fits|How much memory is that|How much VRAM do I have|What now}?", "{How much VRAM|How much memory} {do I have|is that} with <t>?", "I have <t>{.|}", "My {cards|GPUs} are <t>{.|}", "{How much|how much} {memory|vram} do <t> have together?", "what can I run {on|with} <t>?"], t=text)
+    return [Turn(user, f"Together they have {' + '.join(map(str, sizes))} = {sum(sizes)} GB. `vram-llm plan` shows which layers go where.", "cards", must=(f"= {sum(sizes)} GB",), key="together" + "".join(cards), exact=True)]
+
+
+def largest(r, ctx):
+    """Which model for this card?"""
+    named = r.random() < 0.5
+    name = pick(r, POPULAR)
+    have = CARDS[name][0] if named else pick(r, [4, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96])
+    p = max(x for x in PARAMS if x * 0.6 <= max(have - 2, 0.6))
+    what = pick(r, ["a ", "an ", "my ", "the "]) + _said(r, name) if named else pick(r, ["a ", "my "]) + f"{have}{pick(r, [' GB', 'GB', ' gb', ' GiB'])} {pick(r, ['card', 'GPU', 'gpu', 'graphics card'])}"
+    user = say(r, ["{Which|What} {model|models} {should I|can I} {run|use|take|load} on <w>?", "{which|what} model fits {on|in} <w>?", "what is the {largest|biggest} model for <w>?", "what can I run on <w>?", "how {big|large} a model {can I run on|fits on} <w>?", "{recommend|suggest} a model for <w>", "what size of model {can I run on|fits on} <w>"], w=what)
+    first = f"The {name} has {have} GB." if named else f"The card has {have} GB."
+    return [Turn(user, f"{first} Leave 2 GB for the cache and buffers: a {p}B model in Q4_K_M fits.", "does it fit", must=(f"has {have} GB", f"a {p}B model"), key=f"largest {have} {user[:20]}", exact=True)]
+
+
+def speed(r, ctx):
+    p, name = pick(r, PARAMS), pick(r, POPULAR)
+    gb = p * QUANTS["Q4_K_M"]
+    g = f"{gb:.1f}" if gb < 10 else f"{gb:.0f}"
+    user = say(r, ["How fast {is|will|does} a <p>B model {run |be |}on {a|an|my} <c>?", "how many tokens per second does a <p>B model {do|make} on {a|an|my} <c>?", "speed of a <p>B model on {a|an} <c>", "tokens per second of <p>B on {a|an} <c>"], p=p, c=_said(r, name))
+    return [Turn(user, f"The {name} moves {CARDS[name][1]} GB/s, and about {g} GB are read for each token in Q4_K_M. `vram-llm plan` predicts the speed.", "cards", must=(f"{CARDS[name][1]} GB/s", f"about {g} GB"), key=f"speed {p} {name}", exact=True)]
+
+
 def cards_with(r, ctx):
     gb = pick(r, [8, 12, 16, 24, 48, 80, 32])
     names = [c for c in CARD_NAMES if CARDS[c][0] == gb and "Laptop" not in c][-5:]
@@ -225,13 +276,17 @@ CONCEPTS = [  # (what people call it, answer)
     (["prefill", "prompt processing"], "Prefill is reading the prompt: all its tokens are computed together. After that come the new tokens, one at a time."),
     (["decode", "decoding", "token generation"], "Decoding is writing the answer, one token at a time. Its speed depends on how fast the weights can be read from memory."),
     (["a node", "RPC", "--rpc"], "A node is another computer that lends its GPUs over the network, through llama.cpp's RPC. `vram-llm node` starts one."),
+    (["the difference between RAM and VRAM", "the difference between VRAM and RAM", "RAM versus VRAM"], "RAM is the main memory of the computer, VRAM the much faster memory on the graphics card. A model runs best when it lies in VRAM."),
+    (["the difference between a GPU and a CPU", "the difference between CPU and GPU", "GPU versus CPU"], "A CPU does a few things after each other, a GPU does thousands of simple things at once, with faster memory. That is why models like GPUs."),
+    (["the difference between Q4_K_M and Q8_0", "the difference between Q8_0 and Q4_K_M", "the difference between Q4 and Q8", "the difference between Q8 and Q4"], "Q8_0 is more exact, Q4_K_M has about half the size. Take Q8_0 if it fits, and Q4_K_M if not."),
+    (["the difference between prefill and decode", "prefill versus decode"], "Prefill reads the prompt, all tokens together; decode writes the answer, one token at a time."),
     (["a GiB", "GiB", "a gibibyte"], "A GiB is 1024 MiB, or 1,073,741,824 bytes."),
     (["a MiB", "MiB", "a mebibyte"], "A MiB is 1024 KiB, or 1,048,576 bytes."),
     (["a GB", "a gigabyte", "GB"], "A GB is 1000 MB, or 1,000,000,000 bytes. A GiB is a little more."),
     (["the difference between GB and GiB", "the difference between GiB and GB", "GB versus GiB"], "A GB is 1,000,000,000 bytes and a GiB is 1,073,741,824 bytes, 7 % more. Cards are sold in GB, but counted in GiB."),
 ]
 ASK = ["{What is|What's|Whats|what is} <c>?", "What is <c>?", "what are <c>?", "{Explain|explain|Define|Describe} <c>{.| please| to me|}", "What does <c> mean?", "{Can|Could} you explain <c>?", "Tell me about <c>{.|}", "what do you mean by <c>",
-       "<c>?", "what exactly is <c>", "Do you know what <c> is?", "what's <c> about", "i don't understand <c>", "meaning of <c>", "{tell me |}what <c> is", "How does <c> work?", "how would you explain <c>", "what is <c> for?",
+       "<c>?", "what exactly is <c>", "Do you know what <c> is?", "what's <c> about", "i don't understand <c>", "meaning of <c>", "{tell me |}what <c> is", "What is <c> and {why|how|when} {do people use it|is it used|does it work|do I need it|should I care|does it matter}?", "{what is|explain} <c> {in simple words|in short|briefly|for beginners}", "why {do we need|do I need|is there} <c>?", "How does <c> work?", "how would you explain <c>", "what is <c> for?",
        "{Give me|give me} a short explanation of <c>"]
 
 
@@ -342,6 +397,32 @@ ABOUT = [  # (questions, answer)
      "Then `plan` says what is missing. Take a smaller quantization, a shorter context or a q8_0 cache, or let layers stay in host memory. `--allow ctx,kv` lets the program try."),
     (["What happens {if|when} the {engine|model} crashes?", "what if it crashes", "is it stable", "what if a card runs out of memory"], "The model runs in a process of its own. If it dies, requests get an error, the server stays up and starts it again, with a tighter plan if memory ran out."),
     (["How {do I|can I|to} stop {it|the server}?", "stop the server", "quit the server", "how do i shut it down", "exit"], "Press Ctrl-C. Answers in progress may finish; a second Ctrl-C ends them."),
+    (["{Which|What} is better, {Q4|Q4_K_M|q4} or {Q8|Q8_0|q8}?", "should I {use|take} {Q4_K_M|Q4} or {Q8_0|Q8}?", "{which|what} {quantization|quant} {should I {use|take}|is best}?", "{Q4|q4} or {Q8|q8}?", "what's better, q4 or q8", "what quantization do you recommend"],
+     "Q8_0 is more exact, Q4_K_M has about half the size. Take Q8_0 if it fits, and Q4_K_M if not."),
+    (["How {do I|can I|to} {split|share|spread|distribute} a model {across|over|between|on} {two|several|multiple|my} {GPUs|cards|gpus}?", "split a model {across|over} {two|several} gpus", "use two gpus for one model", "how do I use {both|all} {of my |my |}{GPUs|cards|gpus}?"],
+     "You need not do anything: `vram-llm serve model.gguf` uses all cards and places the layers so that they fit and run fast. `vram-llm plan model.gguf` shows it first."),
+    (["{It|My server|The server|My model|Another program|My program|Ollama} {crashed|crashes|died|stopped|fails} with {cuda |}out of memory{, what do I do|. What now|. what can I do|}?", "I get {an |}out of memory{ error| errors|}", "cuda out of memory", "what {can I|should I} do {about|against|if I run} out of memory{ errors|}?", "out of memory error help", "i run out of {vram|memory}", "how do I fix out of memory?"],
+     "Run `vram-llm plan model.gguf`: it shows to the byte what fits. Then take a shorter context, a q8_0 cache, a smaller quantization, or a larger `--reserve-mib`."),
+    (["Does {it|vram-llm} {run|work} on {Windows|windows|Mac|mac|macOS|macos|Linux|linux|Debian|Ubuntu|ubuntu|my mac|a raspberry pi}?", "{windows|mac|linux|macos|ubuntu} support?", "{which|what} operating systems {are supported|does it run on}?", "on which {systems|platforms} does it run", "is there a {windows|mac} version?"],
+     "It is made for Linux, and built and tested on Debian 12. I don't know about others."),
+    (["Does {it|vram-llm} {support|use|work with} {Vulkan|vulkan|CUDA|cuda|ROCm|rocm|metal|Metal|SYCL}?", "{vulkan|cuda|rocm|metal} support?", "{which|what} backends {are there|does it have|are supported}?", "{backend|backends}?"], "Serving runs on CUDA, Vulkan or the plain CPU."),
+    (["{What is|What's} the default context{ size| length|}?", "how {long|large|big} is the {default |}context?", "default context size", "default n-ctx"], "The default context is 4096 tokens, all sequences together. `--n-ctx N` sets another one."),
+    (["How {do I|can I|to} {enable|use|turn on|switch on|disable|turn off} flash attention?", "--flash-attn", "what does --flash-attn do", "flash attention flag", "is flash attention on"], "`--flash-attn on|off|auto` chooses it. The default, auto, takes it where the engine can."),
+    (["How {do I|can I|to} {use|get|make|compute|serve} {embeddings|an embedding|an embedding model}?", "--embeddings", "what does --embeddings do", "does it support embeddings", "embeddings endpoint"], "Serve an embedding model, or any model with `--embeddings`, and call `POST /v1/embeddings`."),
+    (["Where {can|do} I {download|get|find} {models|a model|gguf files|other models|bigger models}?", "download a model", "where are the models", "how do I get {a bigger|another|a real|a better} model?", "does it download models"],
+     "Models as GGUF files are found on Hugging Face, for example. vram-llm downloads nothing by itself: give it the file."),
+    (["How {do I|can I|to} update {vram-llm|it}?", "update vram-llm", "how do i get the newest version", "upgrade"], "Pull the newest sources with git and run `make run` again."),
+    (["{What is|What's} this {page|website|site|chat}?", "what am i looking at", "what is this page for", "where am I?", "what is this place", "what is this", "{how does|how do} {this|it all} work?", "how does this chat work", "explain this page"],
+     "This is a chat with the demo model of vram-llm, a server for language models. Write something, and I answer. With a model of your own it works the same way."),
+    (["How many tokens per second do you {make|do|write|have|generate}?", "how fast are you?", "your speed?", "what is your speed", "are you fast?", "how fast do you write"], "That depends on this computer. On most I write hundreds of tokens per second, because I am so small."),
+    (["What does --draft do?", "--draft", "how do i use a draft model", "--mmproj", "can it see images?", "can you see pictures?", "do you understand images"], "I only read text. Whether vram-llm can use draft and vision models is said in `vram-llm serve --help`."),
+    (["What does --threads do?", "--threads", "how do I set the number of threads"], "`--threads N` sets how many threads compute on the CPU. 0, the default, takes one per physical core."),
+    (["What does --alias do?", "--alias", "how do I rename the model"], "`--alias NAME` sets what clients call the model. Otherwise it is the name of its file."),
+    (["What does --n-batch do?", "--n-batch", "--n-ubatch", "what is the batch size"], "`--n-batch` sets how many tokens one call may bring, `--n-ubatch` how many are computed together. Both are 512 by default."),
+    (["What does --machine do?", "--machine", "--save-machine", "how do i save my machine"], "`--save-machine FILE.json` writes this machine as a profile, and `--machine FILE.json` plans for it, anywhere."),
+    (["How {do I|can I|to} use {https|TLS|tls|ssl}?", "--tls-cert", "https?", "does it support https"], "`--tls-cert FILE --tls-key FILE` make it https."),
+    (["How {do I|can I|to} get json {answers|output from the model|schema output}?", "structured output?", "response_format", "json schema support"], "Send `response_format` with a JSON schema, as with OpenAI. Small models like me are not good at it, though."),
+    (["Does it support {tools|function calling|tool calls}?", "function calling?", "tool use?"], "The server supports tools as OpenAI does. I am too small to use them: try a larger model."),
     (["What does {exit|exit status|exit code} 4 mean?", "exit status 4"], "Exit status 4 means that the model does not fit."),
     (["How {do I|can I|to} make it {faster|quicker}?", "it is {slow|too slow}", "why is it {so |}slow?", "how to speed it up", "more tokens per second"], "Keep all layers on GPUs, use a smaller quantization, and put the layers on the fastest cards, which the planner does. `vram-llm bench` measures your machine so that it plans better."),
     (["How {do I|can I|to} use less memory?", "it needs too much {memory|vram}", "reduce memory", "reduce vram usage", "save vram"], "Take a smaller quantization, a smaller `--n-ctx`, or a quantized KV cache: `--cache-type-k q8_0 --cache-type-v q8_0`."),
@@ -370,7 +451,7 @@ def ask_my_card(r, ctx):
     if not name:
         return [Turn(user, "You have not told me which card you have.", "memory", key="nocard" + user)]
     if r.random() < 0.4:
-        w = 1 + int(r.random() * 40)
+        w = next(x for x in range(1 + int(r.random() * 40), 99) if not gives_away(x, 1))
         have = CARDS[name][0]
         user = say(r, ["{Does|Will|Would} a <s> model fit{ on it| on my card|}?", "Can I {run|load} a <s> model{ on it|}?", "what about a <s> model?", "can it run a <s> model"], s=pick(r, [f"{w} GiB", f"{w} GB", f"{w}GB"]))
         sums = f"It needs {w} + 1 = {w + 1} GiB: weights and a reserve of 1 GiB. The {name} has {have} GB, so it "

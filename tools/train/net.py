@@ -8,7 +8,7 @@ import math
 import torch
 import torch.nn.functional as F
 
-SHAPE = dict(n_layer=9, n_embd=256, n_head=4, n_kv=2, n_ff=768, n_ctx=2048, eps=1e-5, base=10000.0)
+SHAPE = dict(n_layer=9, n_embd=256, n_head=4, n_kv=2, n_ff=768, n_ctx=4096, eps=1e-5, base=10000.0)
 HEAD = SHAPE["n_embd"] // SHAPE["n_head"]
 
 

@@ -31,6 +31,7 @@ MUL = ["<a> * <b>", "<a>*<b>", "<a> x <b>", "<a>x<b>", "<a> * <b> =", "<a>*<b>="
        "{Can|Could} you multiply <a> and <b>?", "<a> times <b> is what?"]
 DIV = ["<a> / <b>", "<a>/<b>", "<a> / <b> =", "<a> divided by <b>", "{What is|What's|How much is|Calculate|Compute} <a> {/|divided by|over} <b>{?|}",
        "{Divide|divide} <a> by <b>{.|}", "How many times does <b> {go|fit} into <a>?", "What is <a>/<b>?"]
+PEOPLE = "Anna Tom Ben Maria Peter Lisa Paul Sara Jack Mia She He My-brother Max".replace("-", " ").split()
 THINGS = ("apples pears books coins stones cards cookies stickers pencils shells marbles eggs flowers stamps balls tickets buttons keys "
           "oranges candies toys carrots").split()
 
@@ -47,6 +48,30 @@ def trained(op, a, b, eval_=False):
 def solved(op, a, b):
     c = a + b if op == "+" else a - b if op == "-" else a * b if op == "x" else a // b
     return f"{a} {op} {b} = {c}."
+
+
+def negative(r, ctx):
+    a, b = -1 - int(r.random() * 30), int(r.random() * 30)
+    op = "+" if r.random() < 0.7 else "-"
+    c = a + b if op == "+" else a - b
+    ctx.last = c
+    user = say(r, ["<a> <o> <b>", "<a><o><b>", "{What is|What's|How much is} <a> <o> <b>?", "minus <m> <w> <b>"], a=a, o=op, b=b, m=-a, w="plus" if op == "+" else "minus")
+    return [Turn(user, f"{a} {op} {b} = {c}.", "negative numbers", _key(op, a, b))]
+
+
+def equation(r, ctx):
+    """Is 2 + 2 = 5?"""
+    a, b = _two(r)
+    if held_out(_key("+", a, b)):
+        return equation(r, ctx)
+    c = a + b if r.random() < 0.5 else max(0, a + b + pick(r, [-2, -1, 1, 2, 10, -10]))
+    user = say(r, ["{Is|is} <a>{+| + }<b>{=| = }<c>?", "Is <a> {plus|+} <b> {equal to |}<c>?", "{is it true that|right or wrong:|is it correct that|true or false:} <a> + <b> = <c>{?|}", "Does <a> + <b> {equal|make|give} <c>?", "<a>+<b>=<c>, right?", "<a> + <b> = <c>?", "<a>+<b>=<c>"], a=a, b=b, c=c)
+    return [Turn(user, f"{'Yes' if c == a + b else 'No'}, {solved('+', a, b)}", "equations", f"eq {a} {b} {c}")]
+
+
+def lone(r, ctx):
+    n = int(r.random() * (1000 if r.random() < 0.5 else 30))
+    return [Turn(pick(r, [str(n), f"{n}.", f"{n}!", f"the number {n}", f"number {n}"]), f"That is the number {n}. Shall I add something to it?", "numbers")]
 
 
 def _two(r):
@@ -91,7 +116,7 @@ def big(r, ctx):
 
 def three(r, ctx):
     a, b, c = (1 + int(r.random() * (30 if r.random() < 0.5 else 10)) for _ in range(3))
-    return [Turn(say(r, ["<a> + <b> + <c>", "<a>+<b>+<c>", "{What is|What's|How much is|calculate} <a> {+|plus} <b> {+|plus} <c>{?|}", "<a>+<b>+<c>=", "add <a>, <b> and <c>", "sum of <a>, <b> and <c>", "<a> plus <b> plus <c>"], a=a, b=b, c=c),
+    return [Turn(say(r, ["<a> + <b> + <c>", "<a>+<b>+<c>", "{What is|What's|How much is|calculate} <a> {+|plus} <b> {+|plus} <c>{?|}", "<a>+<b>+<c>=", "add <a>, <b> and <c>", "sum of <a>, <b> and <c>", "<a> plus <b> plus <c>", "add these{ numbers|}: <a>, <b>, <c>", "add up <a>, <b> and <c>", "sum: <a> <b> <c>", "the total of <a>, <b> and <c>"], a=a, b=b, c=c),
                  f"{a} + {b} + {c} = {a + b + c}.", "sum of three", "3:" + ":".join(map(str, sorted((a, b, c)))))]
 
 
@@ -101,14 +126,16 @@ def story_sum(r, ctx):
     if r.random() < 0.5:
         user = say(r, ["I have <a> <t> and {get|buy|find|am given} <b> more. How many {<t> |}{do I have|are there}{ now|}?",
                        "If I have <a> <t> and you give me <b>, how many <t> do I have?",
-                       "There are <a> <t> in a box and <b> <t> on the table. How many <t> are there?",
-                       "I had <a> <t>. I got <b> more. How many now?"], a=a, b=b, t=thing)
-        return [Turn(user, f"{a} + {b} = {a + b}. {'There are' if 'There' in user else 'You have'} {a + b} {thing}.", "word sum",
+                       "If I have <a> <t> and you have <b>, how many do we have{ together|}?", "I have <a> <t> and {my friend|she|he|my brother|my sister} has <b>. How many {<t> |}do we have{ together|}?",
+                       "<x> has <a> <t> and <y> has <b>. How many {<t> |}do they have{ together|}?", "<x> has <a> <t>. <y> has <b> <t>. How many in total?", "There are <a> <t> in a box and <b> <t> on the table. How many <t> are there?",
+                       "I had <a> <t>. I got <b> more. How many now?"], a=a, b=b, t=thing, x=pick(r, PEOPLE), y=pick(r, PEOPLE))
+        return [Turn(user, f"{a} + {b} = {a + b}. That makes {a + b} {thing}.", "word sum",
                      _key("+", a, b), exact=True)]
     a, b = max(a, b), min(a, b)
     user = say(r, ["I have <a> <t> and {lose|eat|sell|give away} <b>. How many {<t> |}{do I have|are left}?",
                    "If I have <a> <t> and I give you <b>, how many <t> are left?", "I had <a> <t>. <b> are gone. How many are left?",
-                   "There were <a> <t> and someone took <b>. How many <t> are left?"], a=a, b=b, t=thing)
+                   "There were <a> <t> and someone took <b>. How many <t> are left?",
+                   "<x> has <a> <t> and gives <b> to <y>. How many {<t> |}are left?", "<x> had <a> <t> and {ate|lost|sold} <b>. How many {<t> |}are left?"], a=a, b=b, t=thing, x=pick(r, PEOPLE), y=pick(r, PEOPLE))
     return [Turn(user, f"{a} - {b} = {a - b}. {a - b} {thing} are left.", "word sum", _key("-", a, b), exact=True)]
 
 
@@ -184,11 +211,11 @@ def chain(r, ctx):
                            "take away <b>", "and if I take away <b>?", "less <b>?", "Now minus <b>{.|}", "and <b> less?"], b=b)
             op, c = "-", n - b
         else:
-            b = 2
+            b = 2 + int(r.random() * 8) if 0 <= n <= 12 else 2
             if n > 50:
                 break
-            user = say(r, ["{and |}times <b>?", "now {double it|double that}", "double it", "and doubled?", "{multiply|and multiply} that by <b>", "x <b>",
-                           "times <b>", "and times <b>?"], b=b)
+            user = say(r, ["{and |}times <b>?", "{multiply|and multiply|now multiply} {that|it} by <b>", "x <b>", "* <b>", "times <w>", "times <b>", "and times <b>?", "now times <w>", "and times <w>?"] +
+                       (["now {double it|double that}", "double it", "and doubled?", "double that", "twice that"] if b == 2 else ["and multiplied by <b>?"]), b=b, w=word(b))
             op, c = "x", n * b
         turns.append(Turn(user, solved(op, n, b), "follow-up sum", _key("*" if op == "x" else op, n, b)))
         n = c
@@ -224,6 +251,11 @@ def near(r, ctx):
         n %= 100
         return [Turn(say(r, ["{How do you|How to|How do I} {write|spell} <n> {in words|as a word|in letters}?", "Write <n> {in words|as a word}", "<n> in words",
                              "spell the number <n>"], n=n), f"{n} is written {word(n)}.", "counting")]
+    if r.random() < 0.4:
+        k = pick(r, [3, 4, 5, 10])
+        n = (1 + int(r.random() * 12)) * k
+        name = {3: "third", 4: "quarter", 5: "fifth", 10: "tenth"}[k]
+        return [Turn(say(r, ["{What is|What's|} a <w> of <n>{?|}", "one <w> of <n>"], w=name, n=n), f"A {name} of {n} is {n // k}.", "counting")]
     n %= 100
     return [Turn(say(r, ["{What number is|What is} <w>{ in digits|}?", "{Write|write} <w> {in digits|as a number}", "<w> in digits", "<w> as a number"], w=word(n)),
                  f"{word(n).capitalize()} is {n}.", "counting")]
@@ -233,6 +265,8 @@ def count(r, ctx):
     how = int(r.random() * 5)
     if how == 0:
         n = 3 + int(r.random() * 18)
+        if r.random() < 0.3:
+            return [Turn(say(r, ["Count {up |}to <w>{.|}", "{Can|Please|Will} you count to <w>?", "please count to <w>", "count from one to <w>", "{Say|List} the numbers from one to <w>"], w=word(n)), ", ".join(str(i) for i in range(1, n + 1)) + ".", "counting")]
         return [Turn(say(r, ["Count {up |}to <n>{.|}", "{Can|Could|Please|Will} you count to <n>?", "count from {1|one} to <n>", "{Say|List|Write} the numbers from 1 to <n>{.|}",
                              "please count to <n>", "numbers from 1 to <n>", "let's count to <n>", "Count to <n> for me"], n=n),
                      ", ".join(str(i) for i in range(1, n + 1)) + ".", "counting")]

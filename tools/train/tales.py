@@ -1,4 +1,7 @@
 """Stories, poems, jokes, riddles, lists and tiny programs."""
+import random
+import zlib
+
 from grammar import Turn, pick, say
 from talk import a_name, made_up
 
@@ -25,9 +28,13 @@ def _a(noun):
     return ("an " if noun[0] in "aeiouAEIOU" else "a ") + noun
 
 
-def story(r, hero=None, name=None, place=None, friend=None):
+def story(r, hero=None, name=None, place=None, friend=None, again=""):
+    # The same request mostly gets the same story: greedy answers then differ from hero to hero, and are whole.
+    if r.random() < 0.8:
+        r = random.Random(zlib.crc32(f"{hero} {place} {friend} {again}".encode()))
     hero = hero or pick(r, HEROES)
-    name = name or pick(r, CALLED)
+    drawn = pick(r, CALLED)
+    name = name or drawn
     where = PLACES[place] if place else pick(r, list(PLACES.values()))
     want, thing = pick(r, WANT)
     adj = pick(r, ADJ)
@@ -42,7 +49,21 @@ def story(r, hero=None, name=None, place=None, friend=None):
     help_ = help_.replace('."', ',"') if '" said' in help_ else help_
     end = say(r, ["In the end <n> found <t>, and <h> was the happiest of all.", "And when the sun came up, there it was: <t>. <n> cried with joy.", "At last <n> found <t> and laughed out loud.", "And one fine day <n> saw it at last: <t>! How <n> danced!"], n=name, t=thing, h=the)
     parts = [start, named, wish, pick(r, TROUBLE), help_, pick(r, EFFORT), end, pick(r, LESSONS)]
-    return " ".join(parts), name
+    return " ".join(parts), (name, want)
+
+
+MANY = {"mouse": "mice", "wolf": "wolves", "fox": "foxes", "fish": "fish", "sheep": "sheep", "child": "children", "goose": "geese", "fairy": "fairies", "butterfly": "butterflies", "puppy": "puppies", "witch": "witches", "knight": "knights"}
+
+
+def pair(r, hero, again=""):
+    """A story about two of a kind."""
+    many = MANY.get(hero, hero + "s")
+    if r.random() < 0.8:
+        r = random.Random(zlib.crc32(f"two {hero} {again}".encode()))
+    one, other = r.sample(CALLED, 2)
+    want, thing = pick(r, WANT)
+    return (f"Once upon a time, {pick(r, list(PLACES.values()))}, there lived two {many}, {one} and {other}. They shared everything, and they had one wish: to {want}. {pick(r, TROUBLE)} \"Let us stay together,\" said {one}. \"Yes,\" said {other}, "
+            f"\"two are braver than one.\" {pick(r, EFFORT)} At last they found {thing}, and both laughed out loud. {pick(r, LESSONS)}")
 
 
 T = "{Tell|tell} me a{ short| little| nice| new| funny| bedtime|} {story|tale|fairy tale}"
@@ -54,17 +75,29 @@ ASK_ANY = [T + "{.|!| please|}", "{Write|write}{ me|} a{ short|} story{.|}", "{C
 
 def tale(r, ctx):
     how = r.random()
+    if how < 0.05:
+        hero = pick(r, HEROES)
+        return [Turn(say(r, ASK_STORY, h="two " + pick(r, ["", "", "little ", "small "]) + MANY.get(hero, hero + "s")), pair(r, hero), "stories", must=(MANY.get(hero, hero + "s"), "two"), exact=True)]
+    got = getattr(ctx, "pet", None)
+    if got and r.random() < 0.4:
+        text, _ = story(r, *got)
+        return [Turn(say(r, ASK_STORY, h=pick(r, ["my " + got[0], got[1], "him", "her", "it", "my pet", got[1] + " the " + got[0]])), text, "stories", must=got, exact=True)]
+    how = (how - 0.05) / 0.95
     if how < 0.2:
-        text, _ = story(r)
+        text, _ = story(r, again=str(len(ctx.turns)))
         return [Turn(say(r, ASK_ANY), text, "stories", must=("lived",))]
     hero = pick(r, HEROES) if r.random() < 0.88 else made_up(r, 2)
     if how < 0.62:
-        text, _ = story(r, hero)
+        text, told = story(r, hero)
         adj = pick(r, ["", "", "", "", "little ", "small ", "big ", "old "])
         turns = [Turn(say(r, ASK_STORY, h=_a(adj + hero) if r.random() < 0.93 else hero + "s"), text, "stories", must=(hero,), exact=True)]
+    elif how < 0.68:
+        place = pick(r, list(PLACES))
+        text, told = story(r, hero, None, place)
+        turns = [Turn(say(r, ASK_STORY, h=_a(hero) + pick(r, [" who lives ", " that lives ", " living ", " "]) + PLACES[place].replace("by the sea", pick(r, ["by the sea", "at the sea"]))), text, "stories", must=(hero, PLACES[place]), exact=True)]
     elif how < 0.78:
         name = a_name(r)
-        text, _ = story(r, hero, name)
+        text, told = story(r, hero, name)
         turns = [Turn(say(r, ASK_STORY, h=_a(hero) + pick(r, [" named ", " called ", " with the name "]) + name), text, "stories", must=(hero, name), exact=True)]
     elif how < 0.9:
         place = pick(r, list(PLACES))
@@ -73,11 +106,17 @@ def tale(r, ctx):
     else:
         friend = pick(r, [h for h in HEROES if h != hero])
         text, _ = story(r, hero, None, None, friend)
-        turns = [Turn(say(r, ASK_STORY, h=_a(hero) + " and " + _a(friend)), text, "stories", must=(hero, friend), exact=True)]
-    if r.random() < 0.3:
+        turns = [Turn(say(r, ASK_STORY, h=_a(hero) + pick(r, [" and ", " and ", " who meets ", " with "]) + _a(friend)), text, "stories", must=(hero, friend), exact=True)]
+    if r.random() < 0.4:
         again = r.random()
-        if again < 0.5:
-            text, _ = story(r, hero)
+        if how < 0.78 and again < 0.5:
+            name, want = told
+            if again < 0.3:
+                turns.append(Turn(say(r, ["{What was|What is|What's} {the name of the <h>|the <h>'s name|the <h> called}?", "{what was|what is} the name of the {hero|<h>}?", "how was the <h> called?", "who was the <h>?", "what is it called?", "and the name of the <h>?"], h=hero), f"The {hero}'s name was {name}.", "stories", key=f"who {hero} {name}", exact=True))
+            else:
+                turns.append(Turn(say(r, ["What did <n> want{ to do|}?", "what was the wish of <n>?", "what did the <h> want?", "what was {its|the <h>'s} wish?"], n=name, h=hero), f"{name} wanted to {want}.", "stories", key=f"wish {hero} {name} {want}", exact=True))
+        elif again < 0.7:
+            text, _ = story(r, hero, again=pick(r, "12"))
             turns.append(Turn(say(r, ["Another one{ please|}", "tell me another{ one|}", "one more{ please|}", "again!", "another story", "and another one?", "more!", "{I liked it. |}One more?"]), text, "stories", must=("lived",), key="again" + text))
         else:
             turns.append(Turn(say(r, ["{That was|That is|What} a {nice|lovely|beautiful|good|great} story{!|.|}", "nice story", "I like {it|that story|the story}", "good story{!|}", "lovely{!|}"]), "Thank you! Shall I tell another one?", "stories", key="nice" + text))
@@ -88,7 +127,7 @@ JOKES = ["Why did the GPU go to the doctor? It had a memory leak.", "Why was the
          "What is a robot's favourite snack? Computer chips.", "Why was the computer cold? It left its windows open.", "Why did the token cross the road? To get to the other slide of the window.", "Why did the cache laugh? It remembered a good one.", "How many layers does a happy model have? Enough to fit in.",
          "Why was the number six afraid? Because seven ate nine.", "What did the zero say to the eight? Nice belt!"]
 ASK_JOKE = ["{Tell|tell} me a{ good| funny| short| new|} joke{.|!| please|}", "{Do you know|know} {a|any|some} joke{s|}?", "joke please", "a joke", "make me laugh", "say something funny", "{another|one more} joke{ please|}", "{Can|Could} you tell {me |}a joke?", "joke", "tell a joke", "I want {to hear |}a joke", "got any jokes?", "be funny", "cheer me up", "give me a joke",
-            "do you know something funny?", "tell me something funny"]
+            "do you know something funny?", "tell me something funny", "{tell|know} {me |}a joke about {computers|GPUs|animals|cats|programmers|robots|models|food|numbers|<x>}", "a {joke|pun} about <x>"]
 RIDDLES = [("What has keys but opens no door?", "A piano"), ("What has hands but cannot clap?", "A clock"), ("What gets wetter the more it dries?", "A towel"), ("What has teeth but cannot bite?", "A comb"), ("What goes up and never comes down?", "Your age"), ("What has one eye but cannot see?", "A needle"),
            ("What runs but has no legs?", "A river"), ("What can you catch but not throw?", "A cold")]
 
@@ -101,9 +140,10 @@ def joke(r, ctx):
         if r.random() < 0.4:
             turns[-1] = Turn(say(r, ["{Is it |}{a|} <a>{?|}", "<a>!", "is it <a>?", "<a>"], a=a.lower()), "Yes, well done!", "jokes", key="solved" + q)
         return turns
-    turns = [Turn(say(r, ASK_JOKE), pick(r, JOKES), "jokes", must=("?",))]
+    turns = [Turn(say(r, ASK_JOKE, x=pick(r, HEROES)), pick(r, JOKES), "jokes", must=("?",))]
     if r.random() < 0.3:
-        turns.append(Turn(say(r, ["another one{ please|}", "one more{ please|}", "again", "more", "another", "tell me another one"]), pick(r, JOKES), "jokes", must=("?",), key="again" + turns[0].user))
+        other = JOKES[(JOKES.index(turns[0].answer) + 1) % len(JOKES)]
+        turns.append(Turn(say(r, ["another one{ please|}", "one more{ please|}", "again", "more", "another", "tell me another one", "another joke"]), other, "jokes", must=("?",), key="again" + turns[0].user))
     return turns
 
 
@@ -145,6 +185,9 @@ def listing(r, ctx):
     what = pick(r, list(LISTS))
     n = min(2 + int(r.random() * 6), len(LISTS[what]))
     said = {"colours": pick(r, ["colours", "colors"]), "GPUs": pick(r, ["GPUs", "graphics cards", "cards", "gpus"])}.get(what, what)
+    if r.random() < 0.25:
+        user = say(r, ["{List|list|Name|Give me|Show me|name|write} {some|a few} <w>{.| please|}", "{Make|make|Write|write|Show me|give me} a {bullet |bulleted |}list {of|with} <w>{.|}", "{a |}{bullet |}list of <w>", "{which|what} <w> do you know?", "some <w>", "examples of <w>"], w=said)
+        return [Turn(user, "\n".join("- " + x for x in LISTS[what][:5]), "lists")]
     count = pick(r, [str(n), "two three four five six seven".split()[n - 2]])
     user = say(r, ["{List|list|Name|name|Give me|Tell me|Show me|Write|tell me|give me} <n> <w>{.| please|}", "{Make|make|Write|write} a list of <n> <w>{.|}", "a list of <n> <w>", "{Can|Could} you {name|list} <n> <w>?", "<n> <w>{ please|}", "what are <n> <w>?", "I need <n> <w>", "name me <n> <w>"], n=count, w=said)
     return [Turn(user, "\n".join("- " + x for x in LISTS[what][:n]), "lists", key=f"list {what} {n} {user[:12]}")]
@@ -168,7 +211,7 @@ PROGRAMS = {
     "fact": {"Python": ('python', 'def factorial(n):\n    return 1 if n < 2 else n * factorial(n - 1)'), "C": ('c', 'long factorial(int n)\n{\n    return n < 2 ? 1 : n * factorial(n - 1);\n}'), "JavaScript": ('js', 'function factorial(n) {\n    return n < 2 ? 1 : n * factorial(n - 1);\n}')},
 }
 ASK_CODE = {"hello": ["{Write|write|Show|show|Give|give} {me |}{a |the |}hello world{ program| script|} in <l>{.|}", "hello world in <l>", "<l> hello world", "{Can|Could} you write hello world in <l>?", "how do I {print|write} hello world in <l>?", "{write|show me} {a|an} {small |simple |tiny |short |}<l> program", "{a |}simple <l> {program|example|code}", "some <l> code{ please|}", "an example in <l>",
-                      "print hello in <l>", "code in <l>", "{Write|write} {some |}<l> code"],
+                      "print hello in <l>", "code in <l>", "{Write|write} {me |}{a|an} {small |simple |short |}<l> {script|program}{.|}", "{a|an} <l> script", "{Write|write} {some |}<l> code"],
             "add": ["{Write|write|Show|show} {me |}a{ <l>|} function {that adds|to add|which adds} two numbers in <l>{.|}", "add two numbers in <l>", "<l> function {that adds|to add} two numbers", "{Write|write} a <l> function that adds two numbers{.|}", "{Write|write} a function in <l> that {returns the sum of|adds} two numbers", "sum function in <l>"],
             "loop": ["{Write|write|Show|show} {me |}a loop in <l>{.|}", "{for |}loop in <l>", "<l> loop", "how do I {write|make} a {for |}loop in <l>?", "{count|print the numbers} from 1 to 10 in <l>", "{Write|write} a <l> program that {counts to 10|prints the numbers from 1 to 10}{.|}"],
             "max": ["{Write|write} a function {that finds|for} the {largest|maximum|biggest} number in <l>{.|}", "max function in <l>", "find the {maximum|largest number} in <l>", "{Write|write} a <l> function that {returns|finds} the {maximum|larger of two numbers}"],
@@ -188,6 +231,10 @@ def program(r, ctx):
 
 def table(r, ctx):
     from gpu import CARDS, POPULAR
+    if r.random() < 0.15:
+        cards = ["RTX 3060", "RTX 3090", "RTX 4090", "RTX 5090"]
+        rows = "\n".join(f"| {c} | {CARDS[c][0]} GB | {CARDS[c][1]} GB/s |" for c in cards)
+        return [Turn(say(r, ["{Make|make|Show|show|Write|write|Give|give} {me |}a {markdown |}table{.| please|}", "a {markdown |}table", "{show|make} {me |}a table of {cards|GPUs|graphics cards|gpus}", "{gpu|card} table", "show me some markdown", "example of a table"]), "| card | memory | bandwidth |\n|---|---|---|\n" + rows, "tables")]
     if r.random() < 0.6:
         cards = r.sample(POPULAR, 2 + int(r.random() * 2))
         rows = "\n".join(f"| {c} | {CARDS[c][0]} GB | {CARDS[c][1]} GB/s |" for c in cards)

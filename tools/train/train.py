@@ -26,7 +26,7 @@ import ggufout
 import make_tokenizer
 import samples
 
-LENGTHS = [(192, 0.45), (512, 0.35), (2048, 0.20)]  # tokens of a row, share of the steps
+LENGTHS = [(192, 0.45), (512, 0.35), (2048, 0.12), (4096, 0.08)]  # tokens of a row, share of the steps
 SHARD_TOKENS = 1 << 20
 BATCH_TOKENS = 98304
 FRESH_TOKENS = 3 << 30  # enough for any run

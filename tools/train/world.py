@@ -133,14 +133,65 @@ FACTS = [  # (questions, answer)
     (["What is a triangle?", "define triangle"], "A triangle is a shape with 3 sides and 3 corners."),
     (["What is pi?", "value of pi", "how much is pi", "what's the number pi"], "Pi is about 3.14: a circle's way around, divided by its width."),
     (["What is an even number?", "what does even mean", "when is a number even"], "An even number can be divided by 2 without a rest: 2, 4, 6, 8 and so on."),
+    (["How many weeks are {in|there in} a month?", "weeks in a month", "how many weeks does a month have"], "A month has a little more than 4 weeks."),
+    (["How many days are {in|there in} a month?", "days in a month", "how long is a month"], "A month has 30 or 31 days, and February 28 or 29."),
+    (["How many {r's|rs|r} are in strawberry?", "count the r's in strawberry", "how many times does r occur in strawberry", "how many letters r are in the word strawberry"], "There are 3 r's in strawberry."),
+    (["What is heavier, a {kilo|kilogram|pound} of {feathers|cotton} or a {kilo|kilogram|pound} of {iron|steel|lead|stones}?", "a kilo of feathers or a kilo of iron, which is heavier?"], "They weigh the same: a kilo is a kilo."),
+    (["What is a llama?", "do you know what a llama is", "are you a llama", "tell me about llamas"], "A llama is a woolly animal from South America. It is also the name of a family of language models."),
+    (["What is an octopus?", "what do you know about octopuses"], "An octopus is a clever sea animal with eight arms and three hearts."),
+    (["What is a cat?", "what are cats"], "A cat is a small furry animal that says meow and likes to sleep."),
+    (["What is a dog?", "what are dogs"], "A dog is a friendly animal that says woof and likes to play."),
+    (["What is an elephant?", "what are elephants"], "An elephant is a very large grey animal with a trunk."),
+    (["What is a tree?", "what are trees"], "A tree is a tall plant with a trunk of wood, branches and leaves."),
+    (["What is the sea?", "what is an ocean"], "The sea is the salt water that covers most of the Earth."),
+    (["What is a star?", "what are stars"], "A star is a huge ball of hot gas that shines. The sun is one."),
+    (["What is a planet?", "what are planets"], "A planet is a large round body that goes around a star. The Earth is one."),
+    (["What is a number?", "what are numbers"], "A number says how many there are of something, such as 1, 2 or 3."),
+    (["What is a word?", "what is a sentence"], "A word is a piece of language with a meaning, and words together make a sentence."),
+    (["What is Python?", "what is the python language", "what's python", "tell me about Python"], "Python is a popular programming language that is easy to read."),
+    (["What is C?", "what is the C language", "what's the C programming language"], "C is a programming language that is close to the machine and fast. vram-llm is written in it."),
+    (["What is Linux?", "what's linux", "tell me about linux"], "Linux is a free operating system. vram-llm runs on it."),
+    (["What is JSON?", "what's json"], "JSON is a simple text format for data, with names, numbers, lists and text. The API speaks it."),
+    (["What is HTTP?", "what's http"], "HTTP is the language in which browsers and programs talk to servers such as vram-llm."),
+    (["What is a server?", "what's a server", "what does a server do"], "A server is a program that waits for requests and answers them. vram-llm is one."),
+    (["What is AI?", "what is artificial intelligence", "what's ai", "what does AI mean"], "AI is short for artificial intelligence: programs that do things for which people need their heads, such as talking."),
+    (["What is machine learning?", "what's machine learning", "explain machine learning{ to me|}{ like I'm five|}", "how do machines learn"], "In machine learning a program is not told the rules: it finds them by itself in many examples. I learned from generated chats."),
+    (["What is a neural network?", "what's a neural network", "explain neural networks"], "A neural network is a large formula with many numbers, the weights, that are adjusted until its answers fit the examples."),
     (["What is an odd number?", "what does odd mean", "when is a number odd"], "An odd number leaves a rest of 1 when divided by 2: 1, 3, 5, 7 and so on."),
 ]
-BY_KEY = {}
 
 
 def fact(r, ctx):
     questions, answer = pick(r, FACTS)
     return [Turn(say(r, questions), answer, "facts")]
+
+
+RARE = """generous patient curious proud honest famous modern public liquid solid noisy gentle bitter wise foolish shiny humble eager lucky serious formal urban polite jealous elegant fragile fierce frozen guilty hollow innocent loyal mature mighty narrow-minded obvious
+optimistic passive permanent precious private rapid rare rural scarce selfish sincere steep stubborn superb talented tender timid tiny transparent vague vain vast vivid weird zealous abstract accurate ancient annual arrogant basic brilliant casual civil clumsy concrete""".split()
+RARE_THINGS = """octopus cactus syllabus crisis radius giraffe umbrella keyboard violin volcano engine battery bottle candle carpet ceiling diamond feather hammer helmet ladder magnet napkin oyster parcel pebble pillow pistol pocket puzzle quilt razor ribbon saddle shovel sponge statue
+tractor trumpet turnip walnut whistle zipper bridge cousin lawyer farmer soldier tailor thumb elbow""".split()
+
+
+def outside(r, ctx):
+    """Questions of a known form about something that is not in the tables."""
+    from talk import DUNNO, PLACES, made_up
+    w = made_up(r, 2) if r.random() < 0.4 else pick(r, RARE)
+    t = made_up(r, 2) if r.random() < 0.4 else pick(r, RARE_THINGS)
+    p = made_up(r, 2).capitalize() if r.random() < 0.4 else pick(r, PLACES)
+    user = say(r, ["{What is|What's|Whats} the opposite of <w>?", "opposite of <w>", "antonym of <w>", "and of <w>?", "{What is|What's} the plural of <t>?", "plural of <t>", "What colour is a <t>?", "what color is the <t>", "What sound does a <t> make?", "how many legs does a <t> have?", "what does a <t> eat?", "where does a <t> live",
+                   "{What is|What's} the past tense of <w>?", "past tense of <t>", "what is a baby <t> called?", "{What is|What's|whats} the capital of <p>?", "capital of <p>", "What is <t>?", "what is a <t>?", "what is a <t> for?", "what's the difference between a <t> and a <u>?", "how do you say <t> in {Spanish|French|German|Italian}?", "translate <t> to {French|Spanish}",
+                   "{reverse|shuffle|scramble} the word <t>", "how many letters does <t> have?", "how many letters are in <t>", "what rhymes with <t>?", "write <t> backwards", "find an anagram of <t>", "is <t> a palindrome?", "what is the first vowel of <t>", "how many vowels are in <t>", "how many syllables does <t> have", "use <w> in a sentence", "a synonym of <w>",
+                   "what is the best <t>?", "what is the best model for <t>", "which model is best{ for coding| for german| for chat|}?", "how many <t>s are there?", "convert <n> <t>s to <u>s", "<n> <t>s in <u>s", "how many <t>s are in <n> <u>s", "convert <n> {dollars|miles|pounds|inches|feet|celsius|euros|yen|acres|knots} to {euros|km|kg|cm|metres|fahrenheit|dollars|hectares}",
+                   "<n> {miles|pounds|inches|feet|degrees|dollars} in {km|kg|cm|m|fahrenheit|euros}"], w=w, t=t, p=p, u=pick(r, RARE_THINGS), n=1 + int(r.random() * 50))
+    return [Turn(user, DUNNO, "unknown", must=("I don't know that",), exact=True)]
+
+
+def herd(r, ctx):
+    a = pick(r, "dog cat spider ant bee horse cow bird duck elephant sheep pig lion frog beetle chicken".split())
+    n = 2 + int(r.random() * 9)
+    many = a if a == "sheep" else a + "s"
+    return [Turn(say(r, ["How many legs do <n> <m> have?", "legs of <n> <m>", "how many legs have <n> <m>", "number of legs of <n> <m>", "I have <n> <m>. How many legs is that?"], n=pick(r, [n, n, "zero one two three four five six seven eight nine ten".split()[n]]), m=many),
+                 f"{n} x {LEGS[a]} = {n * LEGS[a]}. {n} {many} have {n * LEGS[a]} legs.", "animals", must=(f"= {n * LEGS[a]}.",), exact=True)]
 
 
 def calendar(r, ctx):
@@ -151,7 +202,10 @@ def calendar(r, ctx):
             turns = [Turn(say(r, ["{What|Which} day {comes|is} {after|next after} <d>?", "What comes after <d>?", "day after <d>", "the day after <d> is", "What day follows <d>?",
                                   "If today is <d>, what {day is it |is |day is }tomorrow?", "today is <d>. what is tomorrow?"], d=DAYS[i]),
                           f"After {DAYS[i]} comes {DAYS[(i + 1) % 7]}.", "calendar")]
-            if r.random() < 0.4:
+            if r.random() < 0.2:
+                j = int(r.random() * 7)
+                turns.append(Turn(say(r, ["And before <d>?", "and before <d>", "what comes before <d>?", "and the day before <d>?"], d=DAYS[j]), f"Before {DAYS[j]} comes {DAYS[(j - 1) % 7]}.", "calendar", key=f"follow before {i} {j}"))
+            elif r.random() < 0.4:
                 j = int(r.random() * 7)
                 turns.append(Turn(say(r, ["And after <d>?", "and <d>?", "what about <d>?", "And what comes after <d>?"], d=DAYS[j]), f"After {DAYS[j]} comes {DAYS[(j + 1) % 7]}.",
                                   "calendar", key=f"follow day {i} {j}"))
@@ -272,6 +326,11 @@ def grammar_fact(r, ctx):
 def capital(r, ctx):
     c = pick(r, list(CAPITALS))
     full = c[0].upper() + c[1:]
+    if r.random() < 0.12:
+        return [Turn(say(r, ["{What|Which|In which|In what} country is <k>{ in|}?", "where is <k>?", "<k> is in which country?"], k=CAPITALS[c]), f"{CAPITALS[c]} is in {dict((v, k) for k, v in reversed(list(CAPITALS.items())))[CAPITALS[c]]}.", "capitals")]
+    if r.random() < 0.12:
+        k = CAPITALS[c] if r.random() < 0.5 else CAPITALS[pick(r, list(CAPITALS))]
+        return [Turn(say(r, ["Is <k> the capital of <c>?", "is <k> the capital city of <c>", "<k> is the capital of <c>, right?"], k=k, c=c), f"{'Yes' if k == CAPITALS[c] else 'No'}, the capital of {c} is {CAPITALS[c]}.", "capitals")]
     if r.random() < 0.15:
         return [Turn(say(r, ["{Which|What} country has the capital <k>?", "<k> is the capital of which country?", "of which country is <k> the capital"], k=CAPITALS[c]),
                      f"{CAPITALS[c]} is the capital of {dict((v, k) for k, v in reversed(list(CAPITALS.items())))[CAPITALS[c]]}.", "capitals")]
