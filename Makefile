@@ -38,11 +38,11 @@ FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp test
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients check-browser oracle asan fuzz bench fmt install dist check-dist clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients check-browser oracle asan fuzz bench bench-serve fmt install dist check-dist clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
 run: ## install what is missing, build, show this machine and the plan for a sample model; MODEL=FILE serves it
 	@tools/setup build
@@ -185,11 +185,12 @@ check-layers:
 check-fmt:
 	@clang-format --dry-run -Werror $(FORMAT)
 
+# and the server over a stub of its engine: requests, faults, signals; what it costs is measured without sanitizers
+SANITIZED := B=build/asan CFLAGS="-O1 -g" EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory -j$$(nproc) B=build/asan CFLAGS="-O1 -g" \
-	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" all tests
-	@$(MAKE) --no-print-directory B=build/asan CFLAGS="-O1 -g" \
-	  EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer" check
+	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests build/asan/tests/fake-engine
+	@$(MAKE) --no-print-directory $(SANITIZED) check
+	@tests/e2e/run build/asan http api faults
 
 # --- the oracle: the real CUDA host code over a stub runtime says what our virtual GPUs must say ---
 
@@ -231,6 +232,9 @@ fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 	@tests/fuzz/run "$(B)" $(SECONDS_FUZZ) $(FUZZERS)
 
 # --- the rest ---
+
+bench-serve: $(B)/vram-llm $(B)/tests/tiny-model ## serving beside llama.cpp's own server, which is built for it (a few minutes)
+	@bench/serve "$(B)" $(ROUNDS)
 
 bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe $(B)/bench/plan ## measure, as ratios in one run
 	@bench/analyze "$(B)"
