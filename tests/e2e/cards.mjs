@@ -26,9 +26,9 @@ export function machine(...mib) {
   return file;
 }
 
-// Starts it, asks for one greedy text, stops it. An error has the exit status as .code and the log as .log.
+// Starts it, does `first(url)`, asks for one greedy text, stops it. An error has the exit status as .code and the log as .log.
 let n = 0;
-export async function ask(model, args, env = {}) {
+export async function ask(model, args, env = {}, first = async () => { }) {
   const log = path.join(dir, 'log-' + n++);
   const fd = fs.openSync(log, 'w');
   const child = spawn(binary, ['serve', model, '--port', '0', '--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--threads', '1', ...args], {
@@ -46,6 +46,7 @@ export async function ask(model, args, env = {}) {
       if (i > 1200 || child.exitCode !== null) throw Object.assign(new Error('not up: ' + text()), { code: child.exitCode, log: text() });
       await sleep(25);
     }
+    await first(url);
     const body = { prompt: 'once upon a time there was a card', max_tokens: 24, temperature: 0, ignore_eos: true };
     const r = await fetch(url + '/v1/completions', { method: 'POST', body: JSON.stringify(body) }).then((x) => x.json());
     const plan = await fetch(url + '/api/plan').then((x) => x.json());

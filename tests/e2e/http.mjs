@@ -1,8 +1,9 @@
 // HTTP as bytes: what is refused, what is allowed, limits of size and time, keys, hosts, origins, TLS.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
-import { ask, binary, chat, connect, equal, events, ok, post, raw, runAll, sanitized, scratchFile, serve, sleep, test } from './lib.mjs';
+import path from 'node:path';
+import { ask, binary, chat, connect, equal, events, fakeEngine, freePort, model, ok, post, raw, runAll, sanitized, scratchFile, serve, skip, sleep, test } from './lib.mjs';
 
 const get = (path, headers = 'Host: localhost\r\n') => `GET ${path} HTTP/1.1\r\n${headers}\r\n`;
 
@@ -324,6 +325,54 @@ test('one sentence for each thing that is wrong with the command line', async ()
     ok(status > 0 && want.test(text) && text.trim().split('\n').length === 1, `${file}: ${text}`);
   }
   equal((await busy.get('/health')).status, 200);
+});
+
+test('as a user who may neither read the file nor lock memory: one sentence each', async () => {
+  const as = (command) => { // another user, with 64 kB to lock
+    try { return { text: execFileSync('setpriv', ['--reuid=65534', '--regid=65534', '--clear-groups', 'bash', '-c', `ulimit -l 64; ${command}`], { stdio: 'pipe' }).toString(), status: 0 }; }
+    catch (e) { return { text: String(e.stderr), status: e.status }; }
+  };
+  if (process.getuid() !== 0 || as(`test -x ${binary} && test -r ${model}`).status !== 0) return skip;
+  const secret = scratchFile('secret.gguf');
+  fs.writeFileSync(secret, 'GGUF', { mode: 0o600 });
+  fs.chmodSync(path.dirname(secret), 0o755);
+  const rows = [[`${binary} serve ${secret}`, /secret\.gguf: .*Permission denied/], [`${binary} serve ${model} --mlock`, /--mlock: this user may lock 64\.00 KiB of memory and the model has .*; raise it \(ulimit -l\) or leave --mlock out/]];
+  for (const [command, want] of rows) {
+    const r = as(command);
+    ok(r.status > 0 && want.test(r.text) && r.text.trim().split('\n').length === 1, `${r.status} ${r.text}`);
+  }
+});
+
+test('the log for machines: a line of JSON for each request, with the id that the client saw', async () => {
+  const log = scratchFile('json'), port = await freePort();
+  const s = await serve({ args: ['--log-format', 'json', '--port', String(port)], stderr: log });
+  s.url = `http://127.0.0.1:${port}`;
+  await s.until('ok');
+  const plain = await ask(s, { model: 'm', messages: [{ role: 'user', content: 'tokens=3' }] });
+  const named = await ask(s, { model: 'm', messages: [{ role: 'user', content: 'tokens=3' }] }, undefined, { 'x-request-id': 'mine-2' });
+  const wrong = await ask(s, { nonsense: 1 });
+  const odd = await ask(s, {}, '/v1/completions', { 'x-request-id': 'a "b" \u00e9' }).catch(() => null);
+  await s.stop();
+  const lines = fs.readFileSync(log, 'utf8').trim().split('\n').map((l) => JSON.parse(l));
+  ok(lines.every((l) => l.ts && l.level && l.msg), 'shape');
+  const line = (id) => lines.find((l) => l.id === id);
+  const seen = [plain, named, wrong].map((r) => line(r.headers.get('x-request-id')));
+  equal(seen.map((l) => [l?.msg, l?.status, l?.text_tokens]), [['POST /v1/chat/completions', '200', '3'], ['POST /v1/chat/completions', '200', '3'], ['POST /v1/chat/completions', '400', undefined]]);
+  equal(seen[1].id, 'mine-2');
+  if (odd) ok(line(odd.headers.get('x-request-id')), 'an id that is none is replaced');
+});
+
+test('on a terminal: a bar while it loads; the end of the terminal ends the server', async () => {
+  const port = await freePort(), log = scratchFile('typescript');
+  const command = `${binary} serve ${model} --port ${port} --engine-program ${fakeEngine}`;
+  const child = spawn('script', ['-qefc', command, log], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { ...process.env, TERM: 'xterm', FAKE_ENGINE: JSON.stringify({ load_ms: 500 }) } });
+  const health = () => fetch(`http://127.0.0.1:${port}/health`).then((r) => r.json().then((j) => j.status), () => 'gone');
+  for (let i = 0; i < 200 && await health() !== 'ok'; i++) await sleep(25);
+  const text = fs.readFileSync(log, 'utf8');
+  ok(/\r {2}loading \[###### {24}\] {2}20 %/.test(text) && /100 %\r\x1b\[K/.test(text), JSON.stringify(text.slice(-600)));
+  child.kill('SIGKILL'); // the terminal is gone
+  for (let i = 0; i < 200 && await health() !== 'gone'; i++) await sleep(25);
+  equal(await health(), 'gone');
 });
 
 runAll('e2e http');

@@ -29,5 +29,20 @@ test('a split as the user gave it', async () => {
   must(ready.length === 3 && ready.every((d, i) => d.model_bytes === r.plan.devices[i].model_bytes), JSON.stringify(ready));
   must(r.text === plain.dense.text, `${r.text} !== ${plain.dense.text}`);
 });
+test('weights mapped, read, or locked: the same text', async () => {
+  for (const args of [['--no-mmap'], ['--mlock'], ['--no-mmap', '--machine', machine(50, 34, 42), '--reserve-mib', '1']])
+    must((await ask(dense, args)).text === plain.dense.text, args.join(' '));
+});
+test('a grammar of 60,000 nested groups is refused, and nobody else notices', async () => {
+  const post = (url, body) => fetch(url + '/v1/completions', { method: 'POST', body: JSON.stringify({ prompt: 'x', max_tokens: 4, ...body }) });
+  const r = await ask(dense, [], {}, async (url) => {
+    for (const grammar of ['root ::= ' + '('.repeat(60000) + '"a"' + ')'.repeat(60000), 'root ::= ' + '('.repeat(60000), 'root ::= "a"' + '*'.repeat(60000)]) {
+      const reply = await post(url, { grammar });
+      const { error } = await reply.json();
+      must(reply.status === 400 && error.param === 'grammar', `${reply.status} ${JSON.stringify(error)}`);
+    }
+  });
+  must(r.text === plain.dense.text && r.status.engine.starts === 1, 'the engine was started again');
+});
 
 runAll('e2e virtual');
