@@ -14,7 +14,8 @@
 #define MAX_DRY_RUNS 4
 #define APART        8    /* a line through contexts that differ by less than an eighth says nothing */
 #define QUICK_WORK   2000 /* labels, for a placement that nobody will execute */
-#define SAME         1e-6 /* relative: a plan that promises no more than this is not worth another dry run */
+#define SAME         1e-6 /* relative: a plan that promises no more than this is the same */
+#define WORTH        5e-4 /* and after the second dry run, no more than this is not worth another one */
 
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */
 static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
@@ -63,16 +64,19 @@ static uint64_t measured(const struct vr_planner *s, const struct vr_plan *p, co
     return same ? same : any;
 }
 
-/* Compute buffers as measured replace the guess. A part of a situation never needs more than the whole. */
+/* Compute buffers as measured replace the guess; they differ a little from placement to placement, so what a plan
+ * failed for stays the least. A part of a situation never needs more than the whole. */
 static void learn_compute(struct vr_planner *s, const struct vr_plan *p, const struct vr_verdict *v)
 {
     for (size_t d = 0; d < s->a.machine->n_devices; d++) {
         uint64_t *known = s->overheads.devices[d].compute_bytes;
         for (unsigned whole = VR_N_SITUATIONS; whole-- > 0;) { /* parts come later, and have the last word */
-            uint64_t bytes = measured(s, p, v, d, whole);
-            for (unsigned part = 0; bytes && part < whole; part++)
+            uint64_t bytes = measured(s, p, v, d, whole), *least = &s->least_bytes[d][whole];
+            if (!bytes) continue;
+            if (!v->fits && *least < bytes) *least = bytes;
+            for (unsigned part = 0; part < whole; part++)
                 if ((part & whole) == part && known[part] > bytes) known[part] = bytes;
-            if (bytes) known[whole] = bytes;
+            known[whole] = bytes > *least ? bytes : *least;
         }
     }
 }
@@ -102,8 +106,9 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
             if (!found || err->code != VR_ENOFIT) return false;
             break;
         }
-        if (found && plan.cost_ms >= best->planned_ms * (1 - SAME)) { /* with what is known now, nothing is better */
-            best->optimal = plan.optimal;
+        double gain = found ? 1 - plan.cost_ms / best->planned_ms : 1;
+        if (gain < (dry_runs > 1 ? WORTH : SAME)) { /* with what is known now, nothing is better */
+            best->optimal = plan.optimal && gain < SAME;
             best->lower_bound_ms = fmin(plan.lower_bound_ms, best->planned_ms);
             break;
         }
@@ -197,6 +202,7 @@ static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err
     vr_footprint_done(&s->footprint);
     if (!vr_footprint_compute(s->a.model, &s->a.context, &s->footprint, err)) return false;
     expect_overheads(s);
+    memset(s->least_bytes, 0, sizeof s->least_bytes);
     return true;
 }
 

@@ -19,6 +19,8 @@
 #define PRICE_ROUNDS  250
 #define WORK_PER_KICK 8000 /* one round of shaking takes about as long as so many labels */
 #define MAX_KICKS     64
+#define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
+#define HOPE          0.02    /* of the gap, that a search must close for a wider one */
 
 struct solver {
     const struct vr_problem *p;
@@ -112,6 +114,21 @@ static bool all_fit(const struct vr_problem *p)
     return need <= have;
 }
 
+/* Whether there is enough memory at all, however it is cut. */
+static bool enough(const struct vr_problem *p)
+{
+    uint64_t need = p->host_fixed_bytes, have = p->host_budget_bytes;
+    for (uint32_t k = 0; k < p->n_kinds; k++) have += p->kinds[k].budget_bytes * p->kinds[k].n;
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+        for (uint32_t u = 0; u <= class->n_units; u++) {
+            const struct vr_piece *x = u ? &class->units[u - 1].piece : &class->core;
+            need += x->host_bytes < x->gpu_bytes ? x->host_bytes : x->gpu_bytes;
+        }
+    }
+    return need <= have;
+}
+
 static void make_cases(struct solver *s)
 {
     s->n_cases = 0;
@@ -159,7 +176,7 @@ static void search_case(struct solver *s, uint32_t i, bool home, uint32_t width)
 {
     struct vr_search_result r;
     uint64_t left = s->work_limit > s->work ? s->work_limit - s->work : 0;
-    if (isinf(s->best_cost) && !home) left = UINT64_MAX; /* without a plan at hand: something may fit */
+    if (isinf(s->best_cost) && !home && left < WORK_TO_FIND) left = WORK_TO_FIND;
     if (!vr_case_search(&s->cases[i], s->best_cost, home, width, left, &s->found, &r)) {
         s->nomem = true;
         return;
@@ -198,11 +215,20 @@ static uint32_t most_promising(const struct solver *s, const bool *tried)
     return best;
 }
 
+static double lowest(const struct solver *s)
+{
+    double low = s->best_cost;
+    for (uint32_t i = 0; i < s->n_cases; i++)
+        if (s->lower[i] < low) low = s->lower[i];
+    return low;
+}
+
 static void search_all(struct solver *s)
 {
     start(s);
     for (uint32_t width = FIRST_WIDTH; width <= MAX_WIDTH && any_open(s) && !s->nomem; width *= WIDER) {
         bool tried[MAX_CASES] = { false };
+        double gap = s->best_cost - lowest(s);
         for (uint32_t i; (i = most_promising(s, tried)) < s->n_cases && !s->nomem;) {
             if (s->work >= s->work_limit && width > FIRST_WIDTH && isfinite(s->best_cost)) return;
             tried[i] = true;
@@ -210,15 +236,11 @@ static void search_all(struct solver *s)
         }
         uint64_t kicks = s->work_limit / WORK_PER_KICK;
         if (width == FIRST_WIDTH && any_open(s)) polish(s, kicks < MAX_KICKS ? (unsigned)kicks : MAX_KICKS);
+        /* where a wider search closes next to nothing of the gap, the widest that is allowed will not either */
+        if (width > FIRST_WIDTH && isfinite(gap) && s->work_limit < UINT64_C(1) << 32 &&
+            s->best_cost - lowest(s) > gap * (1 - HOPE))
+            return;
     }
-}
-
-static double lowest(const struct solver *s)
-{
-    double low = s->best_cost;
-    for (uint32_t i = 0; i < s->n_cases; i++)
-        if (s->lower[i] < low) low = s->lower[i];
-    return low;
 }
 
 static bool conclude(struct solver *s, double low, struct vr_solution *out, struct vr_err *err)
@@ -253,6 +275,7 @@ bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limi
     memset(out, 0, sizeof *out);
     if (!vr_problem_check(p, err)) return false;
     if (p->host_fixed_bytes > p->host_budget_bytes) return vr_fail(err, VR_ENOFIT, "the host is too small");
+    if (!enough(p)) return vr_fail(err, VR_ENOFIT, "nothing fits: there is not enough memory");
     if (!new_placement(&s, &s.best) || !new_placement(&s, &s.found)) return vr_fail_nomem(err, "planning");
     solve_round(&s);
     double low = lowest(&s);
