@@ -349,12 +349,24 @@ static std::string reason_of(const std::string &report)
     return report;
 }
 
+/* A call that is required comes first: the template's grammar would let any speech come before it, without end. */
+static void call_at_once(std::string &grammar)
+{
+    static const std::string end = "? tool-calls\n";
+    size_t line = grammar.rfind("root ::= ", 0) == 0 ? 0 : grammar.find("\nroot ::= "), to = grammar.find(end, line);
+    if (line == std::string::npos || to == std::string::npos || grammar.find('\n', line + 1) < to) return;
+    size_t from = grammar.rfind(" until-", to);
+    if (from == std::string::npos || from < line || grammar.find_first_not_of("0123456789", from + 7) != to) return;
+    grammar.erase(from, to + 1 - from);
+}
+
 static vr_chat *new_chat(const vr_chats *chats, const llama_vocab *vocab, const vr_chat_ask *ask)
 {
     auto c = std::make_unique<vr_chat>();
     common_chat_templates_inputs in;
     read_inputs(ask, in);
     c->params = common_chat_templates_apply(chats->templates.get(), in);
+    if (in.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) call_at_once(c->params.grammar);
     c->schema = ask->schema;
     const bool tags = c->params.supports_thinking && !ask->keep_reasoning;
     c->thinks = tags && in.enable_thinking;

@@ -289,17 +289,20 @@ static void explain(const struct placing *p, const struct vr_companion *c, struc
     const struct vr_companion *fastest = &p->fastest[c->kind];
     char here[160];
     struct vr_num x;
-    double model = o->verdict.price.step_ms[VR_DECODE];
     const char *mib = vr_fmt_mib(&x, sum(c->device == HOST ? &c->host : &c->use), 0);
     const char *name = where(p, c->device, here, sizeof here);
-    if (c->kind == VR_DRAFT && c->ms >= model)
-        tell(o, failed, "draft on %s: %s MiB; %.2f ms for a guess is no less than the model itself takes: leave it out",
+    /* a step with all its guesses brings one token and those that are right; alone it would bring one */
+    double step = o->verdict.price.step_ms[VR_DECODE] + VR_DRAFT_TOKENS * c->ms;
+    double right = p->alone_ms > 0 ? (step / p->alone_ms - 1) / VR_DRAFT_TOKENS : 1;
+    if (c->kind == VR_DRAFT && right >= 1)
+        tell(o, failed,
+             "draft on %s: %s MiB, %.2f ms per guess; the model is faster without it, however good the guesses are",
              name, mib, c->ms);
     else if (c->kind == VR_DRAFT)
         tell(o, failed,
              "draft on %s: %s MiB, %.2f ms per guess; %d guesses before each step of the model pay off when more than "
              "%.0f %% of them are right",
-             name, mib, c->ms, VR_DRAFT_TOKENS, 100 * c->ms / model);
+             name, mib, c->ms, VR_DRAFT_TOKENS, 100 * right);
     else
         tell(o, failed, "mmproj on %s: %s MiB, about %.0f ms for a picture", name, mib, c->ms);
     if (fastest->device != c->device && fastest->ms < c->ms * 0.99)

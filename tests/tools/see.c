@@ -75,5 +75,10 @@ int main(int argc, char **argv)
         if (llama_decode(ctx, b) != 0) fail("a token does not compute");
         pos++;
     }
+    mtmd_input_chunks_free(chunks);
+    mtmd_bitmap_free(picture);
+    mtmd_free(eyes);
+    llama_free(ctx);
+    llama_model_free(model);
     return 0;
 }
