@@ -44,17 +44,12 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-run: ## install what is missing, build, show this machine and the plan for a sample model; MODEL=FILE serves it
+run: ## install what is missing, build, and serve on http://127.0.0.1:8080: the small model that ships, or MODEL=FILE
 	@tools/setup build
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory -j$$(nproc) all
-	@if [ -n "$(MODEL)" ]; then \
-	  exec $(B)/vram-llm serve "$(MODEL)"; \
-	fi; \
-	tools/stretch "$(B)/sample" nemotron-super-49b; \
-	echo; $(B)/vram-llm doctor; \
-	echo; $(B)/vram-llm analyze --n-ctx 2048 --machine tests/fixtures/rigs/laptop-4080m-2x3090ti.json --model \
-	  "$(B)/sample/nvidia_Llama-3_3-Nemotron-Super-49B-v1_5-Q8_0-00001-of-00002.gguf"
+	@echo; echo "Open http://127.0.0.1:8080 in a browser. Ctrl-C stops it; MODEL=FILE.gguf serves a model of yours."; echo; \
+	exec $(B)/vram-llm serve $(if $(MODEL),"$(MODEL)")
 
 test: ## install what is missing, build, run every test, then again under ASan + UBSan, then fuzz
 	@tools/setup test
@@ -252,6 +247,7 @@ fmt: ## format the sources
 
 install: all ## install under PREFIX (/usr/local)
 	install -D -m 755 $(B)/vram-llm "$(DESTDIR)$(PREFIX)/bin/vram-llm"
+	install -D -m 644 models/demo.gguf "$(DESTDIR)$(PREFIX)/share/vram-llm/demo.gguf"
 
 # --- the tarball: any x86-64 Linux with glibc 2.34 or newer, no package needed ---
 

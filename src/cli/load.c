@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/placement.h"
+#include "cli/shipped.h"
 #include "engine/engine.h"
 
 #define MAX_TEMPLATE (256 << 10)
@@ -305,8 +306,11 @@ static bool read_stdin(struct vr_buf *out, struct vr_err *err)
     return (n == 0 && !out->failed) || vr_fail(err, VR_EIO, "what was learned cannot be read from standard input");
 }
 
-bool vr_cmd_load_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
+bool vr_cmd_load_plan(const struct vr_options *given, struct vr_buf *out, struct vr_err *err)
 {
+    struct vr_options filled = *given;
+    const struct vr_options *o = &filled;
+    if (!o->model) filled.model = vr_shipped_model();
     VR_AUTO_BUF text = { 0 };
     struct vr_learned learned;
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };

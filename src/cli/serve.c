@@ -15,6 +15,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/load.h"
+#include "cli/shipped.h"
 #include "gguf/model.h"
 #include "server/server.h"
 
@@ -205,10 +206,16 @@ static bool run(struct vr_server_config *c, struct vr_err *err)
     return true;
 }
 
-bool vr_cmd_serve(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
+bool vr_cmd_serve(const struct vr_options *given, struct vr_buf *out, struct vr_err *err)
 {
     (void)out;
-    if (!o->model) return vr_fail(err, VR_EUSAGE, "serve needs a model: vram-llm serve FILE.gguf");
+    struct vr_options filled = *given;
+    const struct vr_options *o = &filled;
+    if (!o->model) filled.model = vr_shipped_model();
+    if (!o->model)
+        return vr_fail(err, VR_EUSAGE,
+                       "serve needs a model: vram-llm serve FILE.gguf (the one that ships, demo.gguf, is "
+                       "not beside this program)");
     if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key belong together");
     bool json = strcmp(o->log_format, "json") == 0;
     VR_CLEANUP(lists_done) struct lists lists = { 0 };
