@@ -5,7 +5,7 @@ import { markdown } from './markdown.js';
 import { strip } from './plan.js';
 
 const STORE = 'vram-llm.chat';
-const starters = ['Hello! Who are you?', 'What is 12 + 7?', 'How much VRAM does a KV cache need?'];
+const starters = ['Hello! Who are you?', 'What is 12 + 7?', 'How much memory does an RTX 3090 have?'];
 const settings = [ // id, label, attributes, hint
   ['temperature', 'Temperature', { min: '0', max: '2', step: '0.05', placeholder: 'default' }],
   ['top_p', 'Top-p', { min: '0', max: '1', step: '0.01', placeholder: 'default' }],

@@ -78,15 +78,14 @@ function layersOf(d) {
 
 const sum = (list) => list.reduce((n, [, bytes]) => n + bytes, 0);
 
-// A small model on a large host would be a line: then a thin bar shows its share, and the bar itself the share alone.
-function magnified(list) {
-  const taken = list.filter(([kind]) => !['fr', 're', 'ot'].includes(kind));
-  return sum(taken) > 0 && sum(taken) < 0.2 * sum(list) ? taken : null;
-}
+// A small model in a large memory would be a line: where that is so of every place, a thin bar shows the share, and the
+// bar itself shows the share alone.
+const taken = (list) => list.filter(([kind]) => !['fr', 're', 'ot'].includes(kind));
+const isSmall = (lists) => lists.every((list) => sum(taken(list)) < 0.1 * sum(list));
 
-function row(place, isHost, longest, alone) {
+function row(place, isHost, longest, small) {
   const list = pieces(place, isHost);
-  const whole = sum(list), zoomed = alone ? magnified(list) : null;
+  const whole = sum(list), zoomed = small && sum(taken(list)) > 0 ? taken(list) : null;
   const used = place.model_bytes + place.context_bytes + place.compute_bytes;
   const name = isHost ? 'Host memory' : shortName(place.name);
   const facts = isHost
@@ -96,8 +95,8 @@ function row(place, isHost, longest, alone) {
     h('div', { class: 'device-head' },
       h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).map((f) => f.replaceAll(' ', '\u00a0')).join(' · '))),
     h('div', { class: 'device-bar' }, zoomed
-      ? [h('div', { class: 'bar thin', role: 'img', 'aria-label': `${size(used)} of ${size(whole)}` }, h('span', { class: 'seg k-h0 at-least', style: { width: `${(used / whole) * 100}%` } })),
-        h('p', { class: 'muted fine zoom-note' }, `The model’s ${size(used)}, magnified:`), bar(zoomed, sum(zoomed), 1, `${name}: ${size(used)} used`)]
+      ? [h('div', { class: 'bar thin', role: 'img', 'aria-label': `${size(used)} of ${size(whole)}` }, h('span', { class: `seg at-least ${isHost ? 'k-h0' : 'k-l0'}`, style: { width: `${(used / whole) * 100}%` } })),
+        h('p', { class: 'muted fine zoom-note' }, `${size(used)}, magnified:`), bar(zoomed, sum(zoomed), 1, `${name}: ${size(used)} used`)]
       : bar(list, whole, isHost ? 1 : whole / longest, `${name}: ${size(used)} used`)),
     h('div', { class: 'device-nums' },
       h('span', {}, h('b', {}, size(used)), ` of ${size(place.free_bytes)}`),
@@ -132,13 +131,13 @@ function leftOut(excluded) {
 // The places of a plan as small bars with nothing to do on them, for beside the chat.
 export function strip(plan) {
   const places = plan.devices.length ? plan.devices : [plan.host];
-  const longest = Math.max(...places.map((d) => sum(pieces(d, d === plan.host))));
-  return h('ul', { class: 'strip' }, places.map((d) => {
-    const all = pieces(d, d === plan.host), list = d === plan.host ? magnified(all) ?? all : all;
+  const lists = places.map((d) => pieces(d, d === plan.host)), longest = Math.max(...lists.map(sum)), small = isSmall(lists);
+  return h('ul', { class: 'strip' }, places.map((d, i) => {
+    const list = small ? taken(lists[i]) : lists[i];
     const whole = sum(list), used = d.model_bytes + d.context_bytes + d.compute_bytes;
     return h('li', {},
       h('div', { class: 'strip-head' }, h('b', {}, d === plan.host ? 'Host memory' : shortName(d.name)), h('span', { class: 'muted' }, size(used))),
-      h('div', { class: 'bar small-bar', role: 'img', 'aria-label': `${size(used)} used, ${d === plan.host ? `${d.n_layers} layers` : layersOf(d)}`, style: { width: `${d === plan.host ? 100 : (whole / longest) * 100}%` } },
+      h('div', { class: 'bar small-bar', role: 'img', 'aria-label': `${size(used)} used, ${d === plan.host ? `${d.n_layers} layers` : layersOf(d)}`, style: { width: `${small || d === plan.host ? 100 : (whole / longest) * 100}%` } },
         list.map(([kind, bytes]) => h('span', { class: `seg k-${kind}`, style: { width: `${(bytes / whole) * 100}%` } }))),
       h('div', { class: 'muted fine' }, d === plan.host ? `${d.n_layers} layers` : layersOf(d)));
   }));
@@ -147,7 +146,7 @@ export function strip(plan) {
 // All of a plan but its title and figures.
 export function planBody(plan) {
   const lists = [...plan.devices.map((d) => pieces(d, false)), pieces(plan.host, true)];
-  if (!plan.devices.length && magnified(lists[0])) lists[0] = [...magnified(lists[0]), ['fr', 1]]; // what is to be seen
+  const small = isSmall(lists);
   const longest = Math.max(1, ...lists.slice(0, -1).map(sum));
   const left = (plan.excluded ?? []).map((x) => x.reason);
   const reasons = (plan.reasons ?? []).filter((r) => !left.includes(r));
@@ -156,9 +155,9 @@ export function planBody(plan) {
   return [
     h('div', { class: 'card' },
       h('h3', {}, plan.devices.length ? 'Where every layer lies' : 'Where it lies'),
-      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest)), needsHost ? row(plan.host, true, longest, plan.devices.length === 0) : null),
+      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small)), needsHost ? row(plan.host, true, longest, small) : null),
       plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes them. The host’s bar has its own scale.') : null,
-      legend(lists)),
+      legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },
       h('div', { class: 'card' }, h('h3', {}, 'Why so'),
         h('ul', { class: 'reasons' }, reasons.map((r) => h('li', {}, sentence(r)))),

@@ -36,8 +36,7 @@ struct vr_jobs *vr_jobs_new(struct event_base *base, unsigned max_running, unsig
 /* Kills all; no callback is called. */
 void vr_jobs_free(struct vr_jobs *jobs);
 
-/* NULL: as many as may run and wait already do (VR_ENOMEM), or it could not be
- * started. */
+/* NULL: as many as may run and wait already do (VR_ENOMEM), or it could not be started. */
 struct vr_job *vr_job_start(struct vr_jobs *jobs, const struct vr_job_ask *ask, struct vr_err *err) VR_MUST_CHECK;
 void vr_job_cancel(struct vr_job *job); /* accepts NULL */
 
