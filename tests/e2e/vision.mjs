@@ -45,10 +45,10 @@ const s = await up(model, [...settings, '--mmproj', eyes]);
 const text = (r) => r.choices[0].message.content;
 const chat = (body) => s.post('/v1/chat/completions', body);
 
-function reference(file, prompt) {
+function reference(file, prompt, by = model, through = eyes) {
   const name = path.join(dir, 'picture.png');
   fs.writeFileSync(name, file);
-  return execFileSync(path.join(build, 'tests', 'see'), [model, eyes, name, prompt, '24'], { env: { ...process.env, SEE_ENGINE: path.resolve('build/engine/lib') } });
+  return execFileSync(path.join(build, 'tests', 'see'), [by, through, name, prompt, '24'], { env: { ...process.env, SEE_ENGINE: path.resolve('build/engine/lib') } });
 }
 const written = (content) => `<|im_start|>user\n${content}<|im_end|>\n<|im_start|>assistant\n`;
 
@@ -110,6 +110,27 @@ await test('nobody can write a marker', async () => {
   must(typeof text(got) === 'string', JSON.stringify(got));
 });
 await s.stop();
+await test('positions of two dimensions: as llama.cpp sees it, again and again', async () => {
+  const qwen = makeModel('qwen', '--layers', 4, '--embd', 256, '--ff', 512, '--type', 'f32', '--arch', 'qwen2vl');
+  const merger = makeMmproj('merger', '--width', 256, '--merger', 1);
+  const q = await up(qwen, [...settings, '--mmproj', merger]);
+  for (const file of [waves, red, waves]) {
+    const body = ask('look at ', picture(file), ' what is behind it?');
+    const want = new TextDecoder().decode(reference(file, written('look at <__media__> what is behind it?'), qwen, merger));
+    for (const cache_prompt of [false, true, true]) {
+      const got = await q.post('/v1/chat/completions', { ...body, cache_prompt });
+      same(text(got), want, `cache_prompt ${cache_prompt}`);
+    }
+    // a conversation goes on behind the picture: cut there, and then from what is known
+    const next = { ...body, messages: [...body.messages, { role: 'assistant', content: 'well' }, { role: 'user', content: 'and now?' }] };
+    const fresh = await q.post('/v1/chat/completions', { ...next, cache_prompt: false }), known = await q.post('/v1/chat/completions', next);
+    same(text(known), text(fresh));
+    must(known.usage.prompt_tokens_details.cached_tokens > 20, JSON.stringify(known.usage));
+  }
+  const two = ask(picture(waves), ' and ', picture(red), ' differ');
+  same(text(await q.post('/v1/chat/completions', { ...two, n: 2 })), text(await q.post('/v1/chat/completions', { ...two, cache_prompt: false })));
+  await q.stop();
+});
 await test('a model without eyes', async () => {
   const blind = await up(model, settings);
   const e = await blind.post('/v1/chat/completions', ask('what is this?', picture(red))).then(() => null, (x) => x);

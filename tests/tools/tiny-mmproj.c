@@ -2,9 +2,11 @@
  *
  *     tiny-mmproj OUT [--width 128] [--layers 2] [--embd 64] [--heads 4] [--ff 128] [--image 56] [--patch 14] [--merge
  * 2]
- *                     [--seed 1] [--hole 1]
+ *                     [--seed 1] [--hole 1] [--merger 1]
  *
- * --width is that of the model's embeddings. With --hole the weights are a hole in the file: a header to plan with. */
+ * --width is that of the model's embeddings. With --hole the weights are a hole in the file: a header to plan with.
+ * With
+ * --merger it is as Qwen2-VL has it: pictures of any size, and positions of two dimensions. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,8 +19,8 @@
 #include <gguf.h>
 
 static struct {
-    long width, layers, embd, heads, ff, image, patch, merge, seed, hole;
-} opt = { 128, 2, 64, 4, 128, 56, 14, 2, 1, 0 };
+    long width, layers, embd, heads, ff, image, patch, merge, seed, hole, merger;
+} opt = { 128, 2, 64, 4, 128, 56, 14, 2, 1, 0, 0 };
 
 static struct ggml_context *ctx;
 static struct gguf_context *gguf;
@@ -78,7 +80,7 @@ static void add_settings(void)
     gguf_set_val_str(gguf, "general.architecture", "clip");
     gguf_set_val_str(gguf, "general.name", "tiny eyes");
     gguf_set_val_bool(gguf, "clip.has_vision_encoder", true);
-    gguf_set_val_str(gguf, "clip.projector_type", "gemma3");
+    gguf_set_val_str(gguf, "clip.projector_type", opt.merger ? "qwen2vl_merger" : "gemma3");
     gguf_set_val_bool(gguf, "clip.use_gelu", true);
     gguf_set_val_u32(gguf, "clip.vision.image_size", (uint32_t)opt.image);
     gguf_set_val_u32(gguf, "clip.vision.patch_size", (uint32_t)opt.patch);
@@ -101,7 +103,7 @@ static void read_options(int argc, char **argv)
     } rows[] = { { "--width", &opt.width }, { "--layers", &opt.layers }, { "--embd", &opt.embd },
                  { "--heads", &opt.heads }, { "--ff", &opt.ff },         { "--image", &opt.image },
                  { "--patch", &opt.patch }, { "--merge", &opt.merge },   { "--seed", &opt.seed },
-                 { "--hole", &opt.hole } };
+                 { "--hole", &opt.hole },   { "--merger", &opt.merger } };
     for (int i = 2; i < argc; i += 2) {
         long *value = NULL;
         for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
@@ -118,19 +120,30 @@ int main(int argc, char **argv)
     state = (uint32_t)opt.seed;
     long side = opt.image / opt.patch;
     size_t weights = (size_t)(opt.layers * (4 * opt.embd * opt.embd + 2 * opt.embd * opt.ff) +
-                              opt.embd * (3 * opt.patch * opt.patch + side * side + opt.width));
+                              opt.embd * (6 * opt.patch * opt.patch + side * side + 4 * opt.width + 16 * opt.embd));
     ctx = ggml_init((struct ggml_init_params){ (opt.hole ? 0 : weights * 4) + (16 << 20), NULL, opt.hole != 0 });
     gguf = gguf_init_empty();
     if (!ctx || !gguf) fail("out of memory");
     add_settings();
     add("v.patch_embd.weight", 0, opt.patch, opt.patch, 3, opt.embd);
-    add("v.patch_embd.bias", 0, opt.embd, 0, 0, 0);
-    add("v.position_embd.weight", 0, opt.embd, side * side, 0, 0);
+    if (opt.merger) {
+        add("v.patch_embd.weight.1", 0, opt.patch, opt.patch, 3, opt.embd);
+    } else {
+        add("v.patch_embd.bias", 0, opt.embd, 0, 0, 0);
+        add("v.position_embd.weight", 0, opt.embd, side * side, 0, 0);
+    }
     for (long il = 0; il < opt.layers; il++) add_layer(il);
     add("v.post_ln.weight", 1, opt.embd, 0, 0, 0);
     add("v.post_ln.bias", 0, opt.embd, 0, 0, 0);
-    add("mm.soft_emb_norm.weight", 1, opt.embd, 0, 0, 0);
-    add("mm.input_projection.weight", 0, opt.width, opt.embd, 0, 0);
+    if (opt.merger) { /* four patches become one token */
+        add("mm.0.weight", 0, 4 * opt.embd, 4 * opt.embd, 0, 0);
+        add("mm.0.bias", 0, 4 * opt.embd, 0, 0, 0);
+        add("mm.2.weight", 0, 4 * opt.embd, opt.width, 0, 0);
+        add("mm.2.bias", 0, opt.width, 0, 0, 0);
+    } else {
+        add("mm.soft_emb_norm.weight", 1, opt.embd, 0, 0, 0);
+        add("mm.input_projection.weight", 0, opt.width, opt.embd, 0, 0);
+    }
     size_t data = 0;
     for (int64_t i = 0; i < gguf_get_n_tensors(gguf); i++)
         data = gguf_get_tensor_offset(gguf, i) + GGML_PAD(gguf_get_tensor_size(gguf, i), gguf_get_alignment(gguf));

@@ -2,7 +2,8 @@
  * that loads, runs and talks nonsense, in a second and without a download.
  *
  *     tiny-model OUT [--layers 6] [--embd 128] [--heads 4] [--kv 2] [--ff 256] [--experts 0] [--used 2] [--vocab 512]
- *                    [--ctx 8192] [--type f16] [--template tools|think|none] [--embedding] [--seed 1]
+ *                    [--ctx 8192] [--type f16] [--template tools|think|none] [--embedding] [--seed 1] [--arch
+ * llama|qwen2vl]
  *
  * Tokens are the 256 bytes (spelled as GPT-2 spells them), the pairs that merges make of lower-case letters, filler
  * words up to --vocab, and five special ones at the end. */
@@ -18,9 +19,9 @@
 
 static struct {
     long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed;
-    const char *type, *template;
+    const char *type, *template, *arch;
     bool embedding;
-} opt = { 6, 128, 4, 2, 256, 0, 2, 512, 8192, 1, "f16", "tools", false };
+} opt = { 6, 128, 4, 2, 256, 0, 2, 512, 8192, 1, "f16", "tools", "llama", false };
 
 static const char template_tools[] =
     "{% if tools %}<|im_start|>system\n# Tools\n\nYou may call functions. They are described within "
@@ -181,25 +182,38 @@ static void add_vocabulary(struct maker *m)
     free(types);
 }
 
+static void set_u32(struct gguf_context *g, const char *key, long v)
+{
+    char name[96];
+    snprintf(name, sizeof name, "%s.%s", opt.arch, key);
+    gguf_set_val_u32(g, name, (uint32_t)v);
+}
+
 static void add_settings(struct gguf_context *g)
 {
     long head = opt.embd / opt.heads;
-    gguf_set_val_str(g, "general.architecture", "llama");
+    char name[96];
+    gguf_set_val_str(g, "general.architecture", opt.arch);
     gguf_set_val_str(g, "general.name", "tiny");
-    gguf_set_val_u32(g, "llama.block_count", (uint32_t)opt.layers);
-    gguf_set_val_u32(g, "llama.context_length", (uint32_t)opt.ctx);
-    gguf_set_val_u32(g, "llama.embedding_length", (uint32_t)opt.embd);
-    gguf_set_val_u32(g, "llama.feed_forward_length", (uint32_t)opt.ff);
-    gguf_set_val_u32(g, "llama.attention.head_count", (uint32_t)opt.heads);
-    gguf_set_val_u32(g, "llama.attention.head_count_kv", (uint32_t)opt.kv);
-    gguf_set_val_u32(g, "llama.rope.dimension_count", (uint32_t)head);
-    gguf_set_val_f32(g, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    gguf_set_val_u32(g, "llama.vocab_size", (uint32_t)opt.vocab);
-    if (opt.experts) {
-        gguf_set_val_u32(g, "llama.expert_count", (uint32_t)opt.experts);
-        gguf_set_val_u32(g, "llama.expert_used_count", (uint32_t)opt.used);
+    set_u32(g, "block_count", opt.layers);
+    set_u32(g, "context_length", opt.ctx);
+    set_u32(g, "embedding_length", opt.embd);
+    set_u32(g, "feed_forward_length", opt.ff);
+    set_u32(g, "attention.head_count", opt.heads);
+    set_u32(g, "attention.head_count_kv", opt.kv);
+    set_u32(g, "rope.dimension_count", head);
+    set_u32(g, "vocab_size", opt.vocab);
+    snprintf(name, sizeof name, "%s.attention.layer_norm_rms_epsilon", opt.arch);
+    gguf_set_val_f32(g, name, 1e-5f);
+    if (strcmp(opt.arch, "qwen2vl") == 0) { /* positions of three dimensions, which share the pairs of a head */
+        const int32_t sections[4] = { (int32_t)head / 8, (int32_t)head * 3 / 16, (int32_t)head * 3 / 16, 0 };
+        gguf_set_arr_data(g, "qwen2vl.rope.dimension_sections", GGUF_TYPE_INT32, sections, 4);
     }
-    if (opt.embedding) gguf_set_val_u32(g, "llama.pooling_type", 1);
+    if (opt.experts) {
+        set_u32(g, "expert_count", opt.experts);
+        set_u32(g, "expert_used_count", opt.used);
+    }
+    if (opt.embedding) set_u32(g, "pooling_type", 1);
 }
 
 /* --- the program --- */
@@ -232,6 +246,8 @@ static void read_options(int argc, char **argv)
             opt.type = argv[++i];
         else if (strcmp(argv[i], "--template") == 0)
             opt.template = argv[++i];
+        else if (strcmp(argv[i], "--arch") == 0)
+            opt.arch = argv[++i];
         else
             fail("no such option");
     }
