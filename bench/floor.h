@@ -49,7 +49,7 @@ static size_t floor_items(const struct vr_fit_ask *a, const struct vr_footprint 
 static double floor_pace(const struct vr_speed *s)
 {
     double share = 0;
-    for (size_t i = 0; i < VR_SPEED_TYPES; i++) share = fmax(share, (double)s->share[i]);
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) share = fmax(share, (double)fmaxf(s->share[i], s->expert_share[i]));
     return 1 / (s->gbs * share * 1e6);
 }
 
@@ -87,16 +87,22 @@ static void floor_machine(const struct vr_fit_ask *a, struct vr_machine *machine
     machine->n_devices = speeds->n_devices = 1;
     machine->devices[0].total_bytes = machine->devices[0].free_bytes = UINT64_C(1) << 44;
     struct vr_speed *best = &speeds->places[0];
+    for (size_t i = 1; i < a->machine->n_devices; i++)
+        if (floor_pace(&a->speeds->places[i]) < floor_pace(best)) *best = a->speeds->places[i];
     for (size_t i = 0; i < a->machine->n_devices; i++) {
         const struct vr_speed *s = &a->speeds->places[i];
-        if (floor_pace(s) < floor_pace(best)) {
-            best->gbs = s->gbs;
-            memcpy(best->share, s->share, sizeof best->share);
-        }
         best->tflops = fmax(best->tflops, s->tflops);
+        best->attention_gbs = fmax(best->attention_gbs, s->attention_gbs);
+        best->attention_tflops = fmax(best->attention_tflops, s->attention_tflops);
         best->launch_ms = fmin(best->launch_ms, s->launch_ms);
+        best->product_ms = fmin(best->product_ms, s->product_ms);
+        best->step_ms = fmin(best->step_ms, s->step_ms);
         best->link_gbs = fmax(best->link_gbs, s->link_gbs);
         best->link_ms = fmin(best->link_ms, s->link_ms);
+        for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
+            best->matrix[t] = fmaxf(best->matrix[t], s->matrix[t]);
+            best->expert_matrix[t] = fmaxf(best->expert_matrix[t], s->expert_matrix[t]);
+        }
     }
 }
 

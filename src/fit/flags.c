@@ -11,15 +11,13 @@ static const char *device_name(const struct vr_outcome *o, int device)
 }
 
 /* -dev CUDA1,CUDA0 -ts 26,47: placement order, and layers of each. */
-static void add_devices(const struct vr_outcome *o, bool can_order, struct vr_buf *out)
+static void add_devices(const struct vr_outcome *o, struct vr_buf *out)
 {
     const struct vr_trial *t = &o->trial;
     size_t n = t->n_order ? t->n_order : t->n_devices;
     if (n == 0) return;
-    if (can_order) {
-        for (size_t i = 0; i < n; i++)
-            vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[t->n_order ? t->order[i] : i].name);
-    }
+    for (size_t i = 0; i < n; i++)
+        vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[t->n_order ? t->order[i] : i].name);
     if (!t->has_split) return;
     for (size_t i = 0; i < n; i++) vr_buf_addf(out, "%s%.9g", i ? "," : " -ts ", (double)t->split[i]);
 }
@@ -58,7 +56,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     bool ik = dialect == VR_IK_LLAMA;
     vr_buf_addf(out, "-ngl %d", t->n_gpu_layers < 0 ? 999 : t->n_gpu_layers);
     if (t->split_mode == VR_SPLIT_NONE) vr_buf_adds(out, " -sm none");
-    add_devices(o, !ik, out);
+    add_devices(o, out);
     for (size_t i = 0; i < t->n_overrides; i++)
         vr_buf_addf(out, "%s%s=%s", i ? "," : " -ot '", t->overrides[i].pattern,
                     device_name(o, t->overrides[i].device));
@@ -70,7 +68,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
                 c->n_seq ? c->n_seq : 1);
     vr_buf_addf(out, " -ctk %s -ctv %s", vr_type(c->type_k)->name, vr_type(c->type_v)->name);
     if (ik)
-        vr_buf_adds(out, o->verdict.flash ? " -fa" : "");
+        vr_buf_adds(out, o->verdict.flash ? " -fa" : " -no-fa");
     else
         vr_buf_addf(out, " -fa %s", t->flash_auto ? "auto" : c->flash_attn ? "on" : "off");
     vr_buf_adds(out, " --no-mmap");

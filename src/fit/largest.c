@@ -55,6 +55,7 @@ static bool seems(struct hunt *h, uint32_t n)
  * not far above low. */
 static uint32_t guess(struct hunt *h, uint32_t low, uint32_t high, bool near)
 {
+    if (!near && seems(h, high - 1)) return high - 1;
     for (uint32_t leap = 1; near && leap < high - low; leap *= 2) {
         if (seems(h, low + leap))
             low += leap;

@@ -187,16 +187,16 @@ static void test_useless_card(void **state)
     assert_contains(o.reasons[0], "CUDA0 (RTX 3060) left out: its compute buffer and one layer need");
 }
 
-/* 256 tokens more do not fit without moving weights to the host. Every k-th of all models x rigs x cache types, as many
- * as VR_LARGEST_CONTEXTS says. */
+/* 256 tokens more do not fit without moving weights to the host. Every k-th of all models x rigs x cache types, until
+ * so many were limited by memory as VR_LARGEST_CONTEXTS says. */
 static void test_largest_context(void **state)
 {
     (void)state;
     static const char *const caches[] = { "f16", "q8_0", "q4_0" };
     const char *many = getenv("VR_LARGEST_CONTEXTS");
-    size_t n = VR_COUNT(fixture_names) * VR_COUNT(rigs) * VR_COUNT(caches), wanted = many ? (size_t)atoi(many) : 10;
-    size_t found = 0, limited = 0;
-    for (size_t i = 0; i < n && found < wanted; i++) {
+    size_t n = VR_COUNT(fixture_names) * VR_COUNT(rigs) * VR_COUNT(caches), wanted = many ? (size_t)atoi(many) : 6;
+    size_t limited = 0;
+    for (size_t i = 0; i < n && limited < wanted; i++) {
         size_t k = i * 67 % n; /* 67 and n have no common factor */
         const char *model = fixture_names[k / VR_COUNT(caches) / VR_COUNT(rigs)];
         const char *rig = rigs[k / VR_COUNT(caches) % VR_COUNT(rigs)], *cache = caches[k % VR_COUNT(caches)];
@@ -209,7 +209,6 @@ static void test_largest_context(void **state)
             if (err.code != VR_ENOFIT) fail_msg("%s on %s: %s", model, rig, err.msg);
             continue;
         }
-        found++;
         print_message("%s on %s, %s: %u tokens, %u dry runs, %.0f ms\n", model, rig, cache, o.verdict.n_ctx, o.dry_runs,
                       o.ms);
         assert_true(o.verdict.fits);
@@ -221,8 +220,8 @@ static void test_largest_context(void **state)
             more.verdict.host_layers <= o.verdict.host_layers)
             fail_msg("%s on %s, %s: %u tokens fit too", model, rig, cache, s.ask.context.n_ctx);
     }
-    print_message("%zu contexts, %zu of them limited by memory\n", found, limited);
-    assert_true(found >= wanted && limited >= found / 4);
+    print_message("%zu contexts limited by memory\n", limited);
+    assert_true(limited >= wanted);
 }
 
 /* The flags for llama-server, read back as a user would type them, give the same bytes. */
