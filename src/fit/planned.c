@@ -12,10 +12,11 @@
 #include "fit/planner.h"
 
 #define MAX_DRY_RUNS 4
-#define APART        8    /* a line through contexts that differ by less than an eighth says nothing */
-#define QUICK_WORK   2000 /* labels, for a placement that nobody will execute */
-#define SAME         1e-6 /* relative: a plan that promises no more than this is the same */
-#define WORTH        5e-4 /* and after the second dry run, no more than this is not worth another one */
+#define APART        8     /* a line through contexts that differ by less than an eighth says nothing */
+#define ROUGH_WORK   25000 /* labels, for a placement that tells buffers */
+#define QUICK_WORK   2000  /* labels, for a placement that nobody will execute */
+#define SAME         1e-6  /* relative: a plan that promises no more than this is the same */
+#define WORTH        5e-4  /* and after the second dry run, no more than this is not worth another one */
 
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */
 static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
@@ -101,6 +102,8 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
     struct vr_plan plan;
     for (; dry_runs < MAX_DRY_RUNS; dry_runs++) {
         VR_AUTO_OUTCOME now = { 0 };
+        struct vr_overheads before = s->overheads;
+        s->ask.work_limit = dry_runs ? 0 : ROUGH_WORK; /* the first plan is for learning, unless it is optimal */
         if (!vr_stand_start(&s->a, &now, err)) return false;
         if (!vr_plan_make(&s->ask, &now.arena, &plan, err)) {
             if (!found || err->code != VR_ENOFIT) return false;
@@ -121,6 +124,13 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
         if (!now.verdict.fits || !faster) continue;
         vr_stand_move(best, &now);
         found = true;
+        best->optimal = plan.optimal;
+        /* nothing new: the same plan would be made again. And what three dry runs have settled is settled. */
+        bool same = memcmp(&before, &s->overheads, sizeof before) == 0;
+        if ((same && (plan.optimal || dry_runs)) || dry_runs == 2) {
+            dry_runs++;
+            break;
+        }
     }
     best->dry_runs = dry_runs;
     return found || vr_fail(err, VR_ENOFIT,

@@ -17,8 +17,8 @@
 #define MAX_WIDTH     (1 << 17)
 #define MAX_CASES     (VR_MAX_PLACED + 1)
 #define PRICE_ROUNDS  250
-#define WORK_PER_KICK 8000 /* one round of shaking takes about as long as so many labels */
-#define MAX_KICKS     64
+#define WORK_PER_KICK 3000 /* one round of shaking takes about as long as so many labels */
+#define MAX_KICKS     80
 #define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
 #define HOPE          0.02    /* of the gap, that a search must close for a wider one */
 
