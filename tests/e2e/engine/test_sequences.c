@@ -211,3 +211,42 @@ void test_fairness(void **state)
     answer_done(&big);
     down(&c);
 }
+
+#define STREAM "'max_tokens':3000,'ignore_eos':true,'stream':true,'temperature':0}"
+
+/* Two streams at once are in neighbouring slots, though the one not used for longest is elsewhere: with a gap between
+ * them the engine would read all weights twice in every step. */
+void test_neighbours(void **state)
+{
+    (void)state;
+    struct client c;
+    struct answer a, b;
+    up(&c, dense, ", 'n_ctx': 16384, 'n_seq': 4");
+    static const char *const before[] = { "one", "two two", "three three three", "four", "two two and more" };
+    for (size_t i = 0; i < VR_COUNT(before); i++) { /* the last one is in slot 1 again */
+        client_ask(&c, &a, 1, "{'kind':'completion','prompt':'%s','max_tokens':2,'ignore_eos':true}", before[i]);
+        client_wait(&c, &a);
+        answer_done(&a);
+    }
+    client_ask(&c, &a, 1, "{'kind':'completion','prompt':'Xa'," STREAM);
+    while (a.n_deltas < 3) client_read(&c, 1000);
+    client_ask(&c, &b, 1, "{'kind':'completion','prompt':'Yb'," STREAM);
+    while (b.n_deltas < 3) client_read(&c, 1000);
+    json_decref(c.status);
+    c.status = NULL;
+    client_send(&c, VR_WIRE_STATS, 0, NULL, 0);
+    while (!c.status) client_read(&c, 1000);
+    const json_t *slots = json_object_get(c.status, "slots");
+    int busy[2] = { -1, -1 };
+    for (int i = 0, n = 0; i < (int)json_array_size(slots) && n < 2; i++)
+        if (strcmp(json_string_value(json_object_get(json_array_get(slots, (size_t)i), "state")), "idle") != 0)
+            busy[n++] = i;
+    if (busy[0] < 0 || busy[1] != busy[0] + 1) fail_msg("slots %d and %d", busy[0], busy[1]);
+    client_send(&c, VR_WIRE_CANCEL, a.id, NULL, 0);
+    client_send(&c, VR_WIRE_CANCEL, b.id, NULL, 0);
+    client_wait(&c, &a);
+    client_wait(&c, &b);
+    answer_done(&a);
+    answer_done(&b);
+    down(&c);
+}
