@@ -46,7 +46,7 @@ const tools = [
   tool('pick', { list: { type: 'array', items: { type: 'string', enum: ['x', 'y'] }, minItems: 1, maxItems: 3 }, deep: { type: 'object', properties: { on: { type: 'boolean' } }, required: ['on'], additionalProperties: false } }),
 ];
 const messages = [{ role: 'user', content: 'do something' }];
-const body = (more) => ({ messages, max_tokens: 200, temperature: 1, ...more });
+const body = (more) => ({ messages, max_tokens: 600, temperature: 1, ...more });
 
 // Every call names a tool that is there and has arguments that its schema accepts.
 function check(message, reason, allowed = tools.map((t) => t.function.name)) {
