@@ -69,6 +69,7 @@ static bool read_context(const struct vr_options *o, struct vr_context *c, struc
 bool vr_input_rest(const struct vr_options *o, struct vr_input *out, struct vr_err *err)
 {
     struct vr_select select = { .devices = o->devices,
+                                .visible = vr_input_is_virtual(o) ? NULL : getenv("CUDA_VISIBLE_DEVICES"),
                                 .device_order = o->device_order,
                                 .reserve_mib = o->reserve_mib,
                                 .min_budget_bytes = o->min_budget_mib * VR_MIB };

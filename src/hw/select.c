@@ -4,6 +4,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -158,8 +159,23 @@ static void exclude(struct vr_budgets *out, size_t device, const char *fmt, ...)
     va_end(ap);
 }
 
+/* As CUDA reads it: what comes behind an entry that names no device is not seen either. */
+static bool is_visible(const struct vr_device *d, const char *list)
+{
+    char entry[96];
+    uint64_t index;
+    if (!list || strcmp(d->backend, "CUDA") != 0 || strstr(list, "MIG-")) return true;
+    while (next_entry(&list, entry, sizeof entry)) {
+        bool number = vr_parse_u64(entry, 0, VR_MAX_DEVICES, &index);
+        if (!number && strncmp(entry, "GPU-", 4) != 0) return false;
+        if (number ? strtoull(d->id + strlen("CUDA"), NULL, 10) == index : !strncmp(d->uuid, entry, strlen(entry)))
+            return true;
+    }
+    return false;
+}
+
 /* One device into one of the lists. */
-static void sort_out(const struct vr_machine *m, size_t i, bool chosen, uint64_t reserve, uint64_t min,
+static void sort_out(const struct vr_machine *m, size_t i, bool chosen, bool visible, uint64_t reserve, uint64_t min,
                      struct vr_budgets *out)
 {
     const struct vr_device *d = &m->devices[i];
@@ -168,6 +184,8 @@ static void sort_out(const struct vr_machine *m, size_t i, bool chosen, uint64_t
     vr_fmt_mib(&less, reserve, 0);
     if (!chosen) {
         exclude(out, i, "not named in --devices");
+    } else if (!visible) {
+        exclude(out, i, "not named in CUDA_VISIBLE_DEVICES");
     } else if (!d->total_bytes) {
         exclude(out, i, "its memory is unknown: name it with --gpus NAME:MiB or a profile");
     } else if (d->free_bytes <= reserve) {
@@ -207,7 +225,8 @@ bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, st
     if (s->device_order && !vr_device_order_parse(s->device_order, &out->order, err)) return false;
     if (s->devices && !choose(m, s->devices, &chosen, err)) return false;
     if (!parse_reserves(m, s->reserve_mib, reserve, err)) return false;
-    for (size_t i = 0; i < m->n_devices; i++) sort_out(m, i, chosen >> i & 1, reserve[i], s->min_budget_bytes, out);
+    for (size_t i = 0; i < m->n_devices; i++)
+        sort_out(m, i, chosen >> i & 1, is_visible(&m->devices[i], s->visible), reserve[i], s->min_budget_bytes, out);
     put_in_order(m, out);
     return true;
 }

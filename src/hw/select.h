@@ -19,6 +19,9 @@ struct vr_select {
     /* A list of indices, ids ("CUDA1"), UUIDs or their beginnings ("GPU-3f2a"), or names ("3090 Ti", which takes all
      * cards of that name). It says which devices, not in which order. */
     const char *devices;
+    /* CUDA_VISIBLE_DEVICES, by which batch systems hand out cards: no other CUDA device is used. Numbers count in PCI
+     * order; parts of a card (MIG-...) say nothing here. */
+    const char *visible;
     const char *device_order; /* auto, free_desc, total_desc, index */
     const char *reserve_mib;  /* one for all, or one per device of the machine, in its order, chosen or not */
     uint64_t min_budget_bytes;
