@@ -11,11 +11,19 @@ import tales
 import talk
 import world
 
-KINDS = {"sum": sums.add, "difference": sums.sub, "three digits": sums.big, "word sum": sums.story_sum, "sum of three": sums.three, "follow-up sum": sums.chain, "product": sums.mul, "division": sums.div, "too hard": sums.huge,
-         "counting": sums.count, "comparison": sums.compare, "sorting": sums.sort, "units": world.units, "calendar": world.calendar, "letters": world.letters, "opposites": world.opposite, "colours": world.colour, "animals": world.animal,
-         "words": world.grammar_fact, "capitals": world.capital, "translation": world.translate, "facts": world.fact, "cards": gpu.card, "does it fit": gpu.fit, "runs": gpu.runs, "model sizes": gpu.model_size, "concepts": gpu.concept,
-         "vram-llm": gpu.about, "greetings": talk.hello, "small talk": talk.chat, "copying": talk.repeat, "unknown": talk.unknown, "stories": tales.tale, "jokes": tales.joke, "poems": tales.any_poem, "lists": tales.listing,
-         "code": tales.program, "tables": tales.table, "numbers": sums.near, "negative numbers": sums.negative, "equations": sums.equation, "outside": world.outside, "several cards": gpu.together, "which model": gpu.largest, "memory: name": (talk.tell_name, talk.ask_name), "memory: things": (talk.tell_thing, talk.ask_thing), "memory: pet": (talk.pet, talk.ask_pet), "memory: card": (gpu.my_card, gpu.ask_my_card)}
+KINDS = {"sum": sums.add, "difference": sums.sub, "three digits": sums.big, "word sum": sums.story_sum, "sum of three": sums.three,
+    "follow-up sum": sums.chain, "product": sums.mul, "division": sums.div, "too hard": sums.huge,
+         "counting": sums.count, "comparison": sums.compare, "sorting": sums.sort, "units": world.units, "calendar": world.calendar,
+         "letters": world.letters, "opposites": world.opposite, "colours": world.colour, "animals": world.animal,
+         "words": world.grammar_fact, "capitals": world.capital, "translation": world.translate, "facts": world.fact,
+         "cards": gpu.card, "cards compared": gpu.compared, "does it fit": gpu.fit, "runs": gpu.runs, "model sizes": gpu.model_size,
+         "concepts": gpu.concept,
+         "vram-llm": gpu.about, "greetings": talk.hello, "small talk": talk.chat, "copying": talk.repeat, "unknown": talk.unknown,
+         "stories": tales.tale, "jokes": tales.joke, "poems": tales.any_poem, "lists": tales.listing,
+         "code": tales.program, "tables": tales.table, "numbers": sums.near, "negative numbers": sums.negative,
+         "equations": sums.equation, "outside": world.outside, "several cards": gpu.together, "which model": gpu.largest,
+         "memory: name": (talk.tell_name, talk.ask_name), "memory: things": (talk.tell_thing, talk.ask_thing),
+         "memory: pet": (talk.pet, talk.ask_pet), "memory: card": (gpu.my_card, gpu.ask_my_card)}
 
 
 def right(turn, answer):
@@ -52,7 +60,8 @@ def run(answer, n, seed=99, kinds=None, until=None):
         r = random.Random(f"{seed} {kind}")
         chats = [question(r, maker) for _ in range(n)]
         got = answer(chats)
-        wrong = [{"chat": c.turns[:-1], "system": c.system, "user": t.user, "want": t.answer, "got": a} for (c, t), a in zip(chats, got) if not right(t, a)]
+        wrong = [{"chat": c.turns[:-1], "system": c.system, "user": t.user, "want": t.answer, "got": a} for (c, t), a in zip(chats,
+            got) if not right(t, a)]
         result[kind] = {"asked": n, "right": n - len(wrong), "unended": sum("<never ended>" in a for a in got), "wrong": wrong[:12]}
     return result
 
@@ -61,4 +70,5 @@ def show(result):
     for kind, e in result.items():
         print(f"{kind:16} {e['right']:4} of {e['asked']:4} {100 * e['right'] / e['asked']:6.1f} %")
     asked, right_ = sum(e["asked"] for e in result.values()), sum(e["right"] for e in result.values())
-    print(f"{'all':16} {right_:4} of {asked:4} {100 * right_ / asked:6.1f} %, {sum(e['unended'] for e in result.values())} without an end", flush=True)
+    print(f"{'all':16} {right_:4} of {asked:4} {100 * right_ / asked:6.1f} %, {sum(e['unended'] for e in result.values())} without an end",
+        flush=True)

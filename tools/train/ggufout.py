@@ -53,15 +53,23 @@ def metadata(shape, tok):
     """`shape`: n_layer n_embd n_head n_kv n_ff n_ctx eps base; `tok`: bpe.Tokenizer."""
     from bpe import END, PAD, SPECIAL
     types = [CONTROL] * len(SPECIAL) + [NORMAL] * (len(tok.tokens) - len(SPECIAL))
-    return [("general.architecture", STRING, "llama"), ("general.name", STRING, "vram-llm demo"), ("general.basename", STRING, "vram-llm-demo"), ("general.size_label", STRING, "7.6M"),
-            ("general.license", STRING, "mit"), ("general.description", STRING, "A toy for trying the server, trained on generated text; see models/README.md"),
+    return [("general.architecture", STRING, "llama"), ("general.name", STRING, "vram-llm demo"), ("general.basename", STRING,
+        "vram-llm-demo"), ("general.size_label", STRING, "7.6M"),
+            ("general.license", STRING, "mit"), ("general.description", STRING,
+            "A toy for trying the server, trained on generated text; see models/README.md"),
             ("general.file_type", U32, 7), ("general.quantization_version", U32, 2), ("general.alignment", U32, ALIGN),
-            ("llama.block_count", U32, shape["n_layer"]), ("llama.context_length", U32, shape["n_ctx"]), ("llama.embedding_length", U32, shape["n_embd"]), ("llama.feed_forward_length", U32, shape["n_ff"]),
-            ("llama.attention.head_count", U32, shape["n_head"]), ("llama.attention.head_count_kv", U32, shape["n_kv"]), ("llama.attention.layer_norm_rms_epsilon", FLOAT, shape["eps"]),
-            ("llama.rope.dimension_count", U32, shape["n_embd"] // shape["n_head"]), ("llama.rope.freq_base", FLOAT, shape["base"]), ("llama.vocab_size", U32, len(tok.tokens)),
-            ("tokenizer.ggml.model", STRING, "gpt2"), ("tokenizer.ggml.pre", STRING, "qwen2"), ("tokenizer.ggml.tokens", (ARRAY, STRING), tok.tokens), ("tokenizer.ggml.token_type", (ARRAY, I32), types),
-            ("tokenizer.ggml.merges", (ARRAY, STRING), [a + " " + b for a, b in tok.merges]), ("tokenizer.ggml.bos_token_id", U32, END), ("tokenizer.ggml.eos_token_id", U32, END),
-            ("tokenizer.ggml.eot_token_id", U32, END), ("tokenizer.ggml.padding_token_id", U32, PAD), ("tokenizer.ggml.add_bos_token", BOOL, 0), ("tokenizer.ggml.add_eos_token", BOOL, 0),
+            ("llama.block_count", U32, shape["n_layer"]), ("llama.context_length", U32, shape["n_ctx"]), ("llama.embedding_length",
+            U32, shape["n_embd"]), ("llama.feed_forward_length", U32, shape["n_ff"]),
+            ("llama.attention.head_count", U32, shape["n_head"]), ("llama.attention.head_count_kv", U32, shape["n_kv"]),
+            ("llama.attention.layer_norm_rms_epsilon", FLOAT, shape["eps"]),
+            ("llama.rope.dimension_count", U32, shape["n_embd"] // shape["n_head"]), ("llama.rope.freq_base", FLOAT, shape["base"]),
+            ("llama.vocab_size", U32, len(tok.tokens)),
+            ("tokenizer.ggml.model", STRING, "gpt2"), ("tokenizer.ggml.pre", STRING, "qwen2"), ("tokenizer.ggml.tokens", (ARRAY,
+            STRING), tok.tokens), ("tokenizer.ggml.token_type", (ARRAY, I32), types),
+            ("tokenizer.ggml.merges", (ARRAY, STRING), [a + " " + b for a, b in tok.merges]), ("tokenizer.ggml.bos_token_id", U32,
+            END), ("tokenizer.ggml.eos_token_id", U32, END),
+            ("tokenizer.ggml.eot_token_id", U32, END), ("tokenizer.ggml.padding_token_id", U32, PAD),
+            ("tokenizer.ggml.add_bos_token", BOOL, 0), ("tokenizer.ggml.add_eos_token", BOOL, 0),
             ("tokenizer.chat_template", STRING, TEMPLATE)]
 
 
@@ -70,7 +78,8 @@ def write(path, meta, tensors):
     table, data = b"", bytearray()
     for name, dims, values in tensors:
         kind = Q8_0 if len(dims) == 2 else F32
-        table += _string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind, len(data))
+        table += _string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *dims) + struct.pack("<IQ", kind,
+            len(data))
         data += q8_0(values) if kind == Q8_0 else array("f", values).tobytes()
         data += bytes(-len(data) % ALIGN)
     head = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(meta)) + b"".join(_entry(*e) for e in meta) + table

@@ -89,12 +89,17 @@ def pick(r, items):
 
 # --- how people type ---
 
-_BEFORE = ["hey, ", "hi, ", "Hello! ", "Hi! ", "ok, ", "okay, ", "so ", "so, ", "well, ", "please ", "um, ", "now ", "tell me, ", "hello, ", "and ", "also, ",
-           "question: ", "quick question: ", "Q: ", "just wondering, ", "hmm, ", "great. ", "cool. ", "ok cool, ", "nice, ", "one more: ",
+_BEFORE = ["hey, ", "hi, ", "Hello! ", "Hi! ", "ok, ", "okay, ", "so ", "so, ", "well, ", "please ", "um, ", "now ", "tell me, ",
+    "hello, ", "and ", "also, ",
+           "question: ", "quick question: ", "Q: ", "just wondering, ", "hmm, ", "great. ", "cool. ", "ok cool, ", "nice, ",
+           "one more: ",
            "i want to know: ", "can you tell me: ", "do you know ", "thanks. "]
-_AFTER = [" please", ", please", " pls", " thanks", ", thanks", " thank you", " :)", " ok", " now", ", ok?", " then", " my friend", " mate", " buddy", " dear", ", my friend", " again", " for me", " quickly", " real quick"]
-_NEAR = {"a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo", "j": "hk", "k": "jl", "l": "k",
-         "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "w", "r": "et", "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe", "x": "zc",
+_AFTER = [" please", ", please", " pls", " thanks", ", thanks", " thank you", " :)", " ok", " now", ", ok?", " then", " my friend",
+    " mate", " buddy", " dear", ", my friend", " again", " for me", " quickly", " real quick"]
+_NEAR = {"a": "sq", "b": "vn", "c": "xv", "d": "sf", "e": "wr", "f": "dg", "g": "fh", "h": "gj", "i": "uo", "j": "hk", "k": "jl",
+    "l": "k",
+         "m": "n", "n": "bm", "o": "ip", "p": "o", "q": "w", "r": "et", "s": "ad", "t": "ry", "u": "yi", "v": "cb", "w": "qe",
+         "x": "zc",
          "y": "tu", "z": "x"}
 
 

@@ -18,8 +18,10 @@ def layout(vocabulary):
     out = [("token_embd.weight", (vocabulary, d)), ("output_norm.weight", (d,))]
     for i in range(SHAPE["n_layer"]):
         b = f"blk.{i}."
-        out += [(b + "attn_norm.weight", (d,)), (b + "attn_q.weight", (d, d)), (b + "attn_k.weight", (kv, d)), (b + "attn_v.weight", (kv, d)), (b + "attn_output.weight", (d, d)),
-                (b + "ffn_norm.weight", (d,)), (b + "ffn_gate.weight", (f, d)), (b + "ffn_up.weight", (f, d)), (b + "ffn_down.weight", (d, f))]
+        out += [(b + "attn_norm.weight", (d,)), (b + "attn_q.weight", (d, d)), (b + "attn_k.weight", (kv, d)), (b + "attn_v.weight",
+            (kv, d)), (b + "attn_output.weight", (d, d)),
+                (b + "ffn_norm.weight", (d,)), (b + "ffn_gate.weight", (f, d)), (b + "ffn_up.weight", (f, d)),
+                (b + "ffn_down.weight", (d, f))]
     return out
 
 
@@ -47,7 +49,8 @@ def turn(x, cos, sin):  # x [N, heads, HEAD], cos and sin [N, 1, HEAD/2]
 def before(x, g, q, k, v, cos, sin):  # x [N, D] f32
     h = norm(x, g).to(q.dtype)
     rows = x.shape[0]
-    return (turn((h @ q.t()).view(rows, SHAPE["n_head"], HEAD), cos, sin), turn((h @ k.t()).view(rows, SHAPE["n_kv"], HEAD), cos, sin), (h @ v.t()).view(rows, SHAPE["n_kv"], HEAD))
+    return (turn((h @ q.t()).view(rows, SHAPE["n_head"], HEAD), cos, sin), turn((h @ k.t()).view(rows, SHAPE["n_kv"], HEAD), cos,
+        sin), (h @ v.t()).view(rows, SHAPE["n_kv"], HEAD))
 
 
 def after(x, a, o, g, gate, up, down):  # a [N, D]
@@ -60,8 +63,10 @@ def attend(q, k, v, length):  # [N, heads, HEAD] -> [N, D], causal within each r
     rows = q.shape[0] // length
     share = SHAPE["n_head"] // SHAPE["n_kv"]
     q = q.view(rows, length, SHAPE["n_head"], HEAD).transpose(1, 2)
-    k = k.view(rows, length, SHAPE["n_kv"], 1, HEAD).expand(-1, -1, -1, share, -1).reshape(rows, length, SHAPE["n_head"], HEAD).transpose(1, 2)
-    v = v.view(rows, length, SHAPE["n_kv"], 1, HEAD).expand(-1, -1, -1, share, -1).reshape(rows, length, SHAPE["n_head"], HEAD).transpose(1, 2)
+    k = k.view(rows, length, SHAPE["n_kv"], 1, HEAD).expand(-1, -1, -1, share, -1).reshape(rows, length, SHAPE["n_head"],
+        HEAD).transpose(1, 2)
+    v = v.view(rows, length, SHAPE["n_kv"], 1, HEAD).expand(-1, -1, -1, share, -1).reshape(rows, length, SHAPE["n_head"],
+        HEAD).transpose(1, 2)
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
     return out.transpose(1, 2).reshape(rows * length, SHAPE["n_embd"])
 
@@ -82,7 +87,8 @@ class Net:
     def rope(self, length, rows, device):
         key = (length, rows)
         if key not in self.tables:
-            t = torch.arange(length, device=device).float()[:, None] * SHAPE["base"] ** (-torch.arange(0, HEAD, 2, device=device).float() / HEAD)
+            t = torch.arange(length, device=device).float()[:, None] * SHAPE["base"] ** (-torch.arange(0, HEAD, 2,
+                device=device).float() / HEAD)
             self.tables[key] = (t.cos().repeat(rows, 1)[:, None, :].contiguous(), t.sin().repeat(rows, 1)[:, None, :].contiguous())
         return self.tables[key]
 
@@ -94,9 +100,11 @@ class Net:
         pre, post = (before, after) if eager else (self.before, self.after)
         for i in range(SHAPE["n_layer"]):
             b = f"blk.{i}."
-            q, k, v = pre(x, w[b + "attn_norm.weight"], w[b + "attn_q.weight"], w[b + "attn_k.weight"], w[b + "attn_v.weight"], cos, sin)
+            q, k, v = pre(x, w[b + "attn_norm.weight"], w[b + "attn_q.weight"], w[b + "attn_k.weight"], w[b + "attn_v.weight"], cos,
+                sin)
             a = attend(q, k, v, length)
-            x = post(x, a, w[b + "attn_output.weight"], w[b + "ffn_norm.weight"], w[b + "ffn_gate.weight"], w[b + "ffn_up.weight"], w[b + "ffn_down.weight"])
+            x = post(x, a, w[b + "attn_output.weight"], w[b + "ffn_norm.weight"], w[b + "ffn_gate.weight"], w[b + "ffn_up.weight"],
+                w[b + "ffn_down.weight"])
         return x
 
     def loss(self, ids, learn):
@@ -122,7 +130,8 @@ class Net:
             self.tables.clear()
             x = self.hidden(ids, eager=True).view(len(texts), length, -1)
             x = x[torch.arange(len(texts), device=device), torch.tensor([len(t) - 1 for t in texts], device=device)]
-            best = (norm(x, self.w["output_norm.weight"]).to(self.dtype) @ self.w["token_embd.weight"].to(self.dtype).t()).float().argmax(-1).tolist()
+            best = (norm(x,
+                self.w["output_norm.weight"]).to(self.dtype) @ self.w["token_embd.weight"].to(self.dtype).t()).float().argmax(-1).tolist()
             still = []
             for i, t in zip(live, best):
                 if t != end:

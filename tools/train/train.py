@@ -194,7 +194,8 @@ def fit(model, pool, args, started, log):
                 peak /= 2
                 continue
             mean = now if mean is None else 0.8 * mean + 0.2 * now
-            log.append({"step": step, "tokens": tokens, "seconds": round(time.time() - (begun or time.time()), 1), "loss": round(now, 4), "length": length})
+            log.append({"step": step, "tokens": tokens, "seconds": round(time.time() - (begun or time.time()), 1),
+                "loss": round(now, 4), "length": length})
             pool.look()
             if step % 500 == 0 or step < 4:
                 kept = {n: t.detach().clone() for n, t in w.items()}
@@ -222,7 +223,8 @@ def main():
     tokenizer = args.tokenizer or os.path.join(args.out, "tokenizer.json")
     if not args.tokenizer:
         make_tokenizer.main(tokenizer)
-    workers = [Process(target=work, args=(i, tokenizer, args.scratch, FRESH_TOKENS // args.workers), daemon=True) for i in range(args.workers)]
+    workers = [Process(target=work, args=(i, tokenizer, args.scratch, FRESH_TOKENS // args.workers), daemon=True)
+        for i in range(args.workers)]
     for w in workers:
         w.start()
     log, weights, tok = [], None, bpe.Tokenizer.load(tokenizer)
@@ -235,7 +237,8 @@ def main():
         weights = net.fresh(len(tok.tokens), args.device)
         if args.init:
             restore(weights, args.init)
-        print(f"{sum(t.numel() for t in weights.values()) / 1e6:.2f} M parameters, torch {torch.__version__}, start {time.time() - started:.0f} s", flush=True)
+        print(f"{sum(t.numel() for t in weights.values()) / 1e6:.2f} M parameters, torch {torch.__version__}, start {time.time() - started:.0f} s",
+            flush=True)
         model = net.Net(weights, torch.bfloat16 if args.device == "cuda" else torch.float32, False)
         pool = Pool(args.scratch, args.device)
         if args.device == "cuda":
@@ -249,7 +252,8 @@ def main():
             for t in weights.values():
                 t.grad = None
         tokens = fit(model, pool, args, started, log)
-        print(f"trained on {tokens / 1e6:.0f} M tokens, {pool.repeated / 1e6:.0f} M of them again; {time.time() - started:.0f} s", flush=True)
+        print(f"trained on {tokens / 1e6:.0f} M tokens, {pool.repeated / 1e6:.0f} M of them again; {time.time() - started:.0f} s",
+            flush=True)
     except Exception:
         traceback.print_exc()
     finally:
