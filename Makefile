@@ -255,13 +255,13 @@ COMPAT := arc4random arc4random_buf _dl_find_object
 dist: $(B)/dist/vram-llm $(B)/dist/glibc ## a tarball that runs on any x86-64 Linux with glibc >= 2.34
 	@tools/dist/make "$(B)" $(VERSION)
 
-$(B)/dist/vram-llm: $(B)/obj/cli/main.o $(LIBRARY) tools/dist/compat.c
+$(B)/dist/vram-llm: $(B)/obj/cli/main.o $(LIBRARY) tools/dist/compat.c | $(MTMD)
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $(@D)/compat.o tools/dist/compat.c
 	$(Q)$(CXX) $(EXTRA) -o $@ $(B)/obj/cli/main.o $(LIBRARY) $(@D)/compat.o $(COMPAT:%=-Wl,--export-dynamic-symbol=%) \
 	  -Wl,-Bstatic -ljansson -levent_openssl -levent -lssl -lcrypto -Wl,-Bdynamic -ldl -lm \
-	  -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -Wl,-rpath,'$$ORIGIN/../lib'
+	  $(filter-out -Wl%,$(ENGINE_LIBS)) -Wl,-rpath,'$$ORIGIN/../lib'
 
 $(B)/dist/glibc: tools/dist/glibc.c
 	@mkdir -p $(@D)

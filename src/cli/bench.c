@@ -103,10 +103,16 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
                 m->attention_tflops < 1 ? 3 : 1, m->attention_tflops);
     vr_buf_addf(out, "    each kernel   %.2f us generating, %.2f us in prompts; a product %.2f and %.2f more\n",
                 m->launch_us, m->prompt_launch_us, m->product_us, m->prompt_product_us);
+    if (device)
+        vr_buf_addf(
+            out, "    the host      needs %.2f us to start a kernel, %.0f us to take over in the middle of a token\n",
+            m->submit_us, m->switch_us);
     vr_buf_addf(out, "    each step     %.0f us per token, %.0f us per micro-batch\n", m->step_us, m->prompt_step_us);
     if (!device) return;
-    vr_buf_addf(out, "    to the host   %.1f GB/s up, %.1f GB/s down, %.1f and %.1f us\n", m->up_gbs, m->down_gbs,
-                m->up_us, m->down_us);
+    vr_buf_addf(
+        out,
+        "    to the host   %.1f GB/s up (%.1f from a mapped file, experts %.1f), %.1f GB/s down, %.1f and %.1f us\n",
+        m->up_gbs, m->mapped_gbs, m->mapped_expert_gbs, m->down_gbs, m->up_us, m->down_us);
     struct vr_num a, b;
     if (m->runtime_bytes)
         vr_buf_addf(out, "    its runtime   takes %s MiB, %s more where matrices of floats are multiplied\n",
@@ -269,6 +275,7 @@ static json_t *find_plan(const struct vr_options *o, struct vr_input *in, const 
     if (load->plan_json.n) return json_loads(load->plan_json.data, 0, NULL);
     struct vr_speeds speeds;
     vr_speeds_of(&in->machine, &speeds);
+    if (o->no_mmap) vr_speeds_pin(&speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, in, models, &speeds);
     ask.n_outputs = (uint32_t)o->n_seq;
     VR_AUTO_OUTCOME outcome = { 0 };

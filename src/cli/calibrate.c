@@ -81,25 +81,26 @@ static void work_done(struct work *w)
 }
 
 /* Runs a small model on a device, or on the host (budget NULL). */
-static bool run_tiny(const struct work *w, size_t which, const struct vr_budget *budget, struct vr_measure_run *out,
-                     struct vr_err *err)
+static bool run_tiny(const struct work *w, size_t which, const struct vr_budget *budget, bool experts_on_host,
+                     struct vr_measure_run *out, struct vr_err *err)
 {
     VR_AUTO_BUF env = { 0 }, json = { 0 };
     vr_buf_adds(&json, "{\"model\":");
     vr_json_add_string(&json, w->paths[which]);
     vr_buf_adds(&json, ",\"cpu\":");
     vr_json_add_string(&json, w->cpu);
-    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"pipeline\":false}", N_CTX,
-                budget ? 1000 : 0, budget ? "\"CUDA0\"" : "");
+    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false}",
+                N_CTX, budget ? 1000 : 0, budget ? "\"CUDA0\"" : "",
+                experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
     if (budget) {
         vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[budget->device].uuid);
         vr_buf_addc(&env, '\0', 1);
     }
-    return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, 5, STEP_MS, out, err);
+    return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, 1, STEP_MS, out, err);
 }
 
 /* What the same run costs by the price of its graph, when kernels and steps cost what these speeds say. */
-static bool price_tiny(const struct work *w, size_t which, const struct vr_budget *budget,
+static bool price_tiny(const struct work *w, size_t which, const struct vr_budget *budget, bool experts_on_host,
                        const struct vr_speeds *speeds, double fill, double ms[VR_N_PHASES], struct vr_err *err)
 {
     VR_AUTO(vr_model) model = vr_model_open(w->paths[which], err);
@@ -117,7 +118,7 @@ static bool price_tiny(const struct work *w, size_t which, const struct vr_budge
     ask.context.n_ctx = N_CTX;
     ask.context.n_batch = ask.context.n_ubatch = 512;
     ask.context.flash_attn = true;
-    struct vr_given given = { .n_gpu_layers = budget ? -1 : 0 };
+    struct vr_given given = { .n_gpu_layers = budget ? -1 : 0, .overrides = experts_on_host ? "exps=CPU" : NULL };
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_fit_given(&ask, &given, &outcome, err)) return false;
     for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = outcome.verdict.price.step_ms[phase];
@@ -132,26 +133,28 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
     vr_speeds_of(&w->in->machine, &s);
     struct vr_speed *p = &s.places[budget ? budget->device : VR_SPEED_HOST], *host = &s.places[VR_SPEED_HOST];
     double base[2][VR_N_PHASES], with[2][VR_N_PHASES];
-    p->product_ms = p->prompt_product_ms = p->step_ms = p->prompt_step_ms = 0;
+    p->product_ms = p->prompt_product_ms = p->step_ms = p->prompt_step_ms = p->submit_ms = 0;
     host->step_ms = host->prompt_step_ms = 0;
     for (int i = 0; i < 2; i++) {
         const struct vr_measure_run *r = &runs[i];
         double fill[VR_N_PHASES] = { (double)r->fill[0] / N_CTX, 2.0 * r->n_ubatch / N_CTX }, ms[VR_N_PHASES];
         for (int phase = 0; phase < VR_N_PHASES; phase++) {
             p->launch_ms = p->prompt_launch_ms = 0;
-            if (!price_tiny(w, (size_t)i, budget, &s, fill[phase], ms, err)) return false;
+            if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
             base[i][phase] = ms[phase];
             p->launch_ms = p->prompt_launch_ms = 1;
-            if (!price_tiny(w, (size_t)i, budget, &s, fill[phase], ms, err)) return false;
+            if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
             with[i][phase] = ms[phase];
         }
     }
-    double *launch[] = { &m->launch_us, &m->prompt_launch_us }, *step[] = { &m->step_us, &m->prompt_step_us };
+    double *launch[] = { budget ? &m->submit_us : &m->launch_us, &m->prompt_launch_us },
+           *step[] = { &m->step_us, &m->prompt_step_us };
     for (int phase = 0; phase < VR_N_PHASES; phase++) {
         double n[2], left[2];
         for (int i = 0; i < 2; i++) {
             n[i] = with[i][phase] - base[i][phase];
-            left[i] = (phase == VR_DECODE ? runs[i].decode_ms[0] : runs[i].prefill_ms[0]) - base[i][phase];
+            double token = (runs[i].decode_ms[0] + runs[i].decode_ms[1]) / 2; /* both: it varies */
+            left[i] = (phase == VR_DECODE ? token : runs[i].prefill_ms[0]) - base[i][phase];
         }
         double each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
         *launch[phase] = fmax(each * 1e3, 0.01);
@@ -177,7 +180,7 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
 {
     struct vr_measure_run runs[N_TINY] = { 0 };
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FLOATS); i++)
-        if (!run_tiny(w, i, budget, &runs[i], err)) return false;
+        if (!run_tiny(w, i, budget, false, &runs[i], err)) return false;
     if (budget) {
         uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
         m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -185,6 +188,23 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
         m->blas_bytes = most > m->runtime_bytes ? most - m->runtime_bytes : 0;
     }
     return solve_launches(w, budget, runs, m, err);
+}
+
+/* Experts on the host: what the time has beyond its price goes to the changes between device and host. */
+static bool measure_switches(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
+{
+    struct vr_measure_run r = { 0 };
+    struct vr_speeds s;
+    double base[VR_N_PHASES], with[VR_N_PHASES];
+    if (!run_tiny(w, TINY_EXPERTS, budget, true, &r, err)) return false;
+    vr_speeds_of(&w->in->machine, &s);
+    s.places[budget->device].switch_ms = 0;
+    if (!price_tiny(w, TINY_EXPERTS, budget, true, &s, 0, base, err)) return false;
+    s.places[budget->device].switch_ms = 1;
+    if (!price_tiny(w, TINY_EXPERTS, budget, true, &s, 0, with, err)) return false;
+    double n = with[VR_DECODE] - base[VR_DECODE], left = (r.decode_ms[0] + r.decode_ms[1]) / 2 - base[VR_DECODE];
+    m->switch_us = n > 0 ? fmax(left / n * 1e3, 0.01) : 0;
+    return true;
 }
 
 /* --- types --- */
@@ -279,9 +299,11 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
         m->when[0] = '\0';
         return false;
     }
-    /* a product's own cost is what it takes beyond any kernel's */
-    m->product_us = fmax(m->product_us - m->launch_us, 0);
+    /* on a device any kernel costs what a product costs at any size; on the host a product is more than others */
+    if (d) m->launch_us = m->product_us;
+    m->product_us = d ? 0 : fmax(m->product_us - m->launch_us, 0);
     m->prompt_product_us = fmax(m->prompt_product_us - m->prompt_launch_us, 0);
+    if (d && !measure_switches(w, budget, m, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     return true;
 }
 
@@ -297,6 +319,7 @@ static void measure_link(struct work *w, struct vr_device *d)
     }
     d->measured.up_gbs = l.up_gbs, d->measured.up_us = l.up_us;
     d->measured.down_gbs = l.down_gbs, d->measured.down_us = l.down_us;
+    d->measured.mapped_gbs = l.mapped_gbs, d->measured.mapped_expert_gbs = l.mapped_expert_gbs;
 }
 
 static struct vr_link *link_between(struct vr_machine *m, uint16_t a, uint16_t b)
@@ -352,6 +375,7 @@ static void measure_device(struct work *w, size_t i)
         d->measured = m->devices[w->in->budgets.items[same].device].measured;
         d->measured.up_gbs = own.up_gbs, d->measured.up_us = own.up_us;
         d->measured.down_gbs = own.down_gbs, d->measured.down_us = own.down_us;
+        d->measured.mapped_gbs = own.mapped_gbs, d->measured.mapped_expert_gbs = own.mapped_expert_gbs;
         return;
     }
     measure_place(w, d->id, budget, &d->measured);

@@ -263,6 +263,7 @@ static bool add_plan(const struct vr_options *o, const struct vr_models *m, cons
     vr_input_learned(&in, learned);
     struct vr_speeds speeds;
     vr_speeds_of(&in.machine, &speeds);
+    if (o->no_mmap) vr_speeds_pin(&speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
     /* rows of logits, as src/engine/load.c asks for them */
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;

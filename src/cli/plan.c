@@ -14,6 +14,7 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     const struct vr_model *m = models.main;
     struct vr_speeds speeds;
     vr_speeds_of(&in->machine, &speeds);
+    if (o->no_mmap) vr_speeds_pin(&speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, in, &models, &speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(m, &in->context, &f, err))

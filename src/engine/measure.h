@@ -39,6 +39,7 @@ bool vr_measure_attention(const struct vr_measure_where *w, struct vr_measure_at
 
 struct vr_measure_link {
     double up_gbs, up_us, down_gbs, down_us; /* to the device and back; for a pair, to the peer and back */
+    double mapped_gbs, mapped_expert_gbs;    /* to the device from a mapped file: waiting for each, and not */
 };
 bool vr_measure_link(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err) VR_MUST_CHECK;
 bool vr_measure_pair(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err) VR_MUST_CHECK;

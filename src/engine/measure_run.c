@@ -118,6 +118,10 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 
 /* --- a run --- */
 
+#define WARM_TOKENS  6
+#define LEAST_TOKENS 8
+#define WAKE_MS      500.0
+
 struct run_ask {
     const char *load_json, *env;
     size_t n_env;
@@ -172,18 +176,41 @@ static bool decode(struct vr_engine *e, struct llama_batch *b, uint32_t n, uint3
     return true;
 }
 
-/* Times n single tokens from position *at on. */
-static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, uint32_t *at, double *ms,
-                        struct vr_err *err)
+static bool one_token(struct vr_engine *e, struct llama_batch *b, uint32_t at, struct vr_err *err)
 {
-    if (!decode(e, b, 1, (*at)++, err) || !decode(e, b, 1, (*at)++, err)) return false; /* graphs are recorded */
-    llama_synchronize(e->ctx);
+    if (!decode(e, b, 1, at, err)) return false;
+    llama_get_logits_ith(e->ctx, 0); /* waits, as sampling does */
+    return true;
+}
+
+/* Times n single tokens from position *at on. */
+static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, double seconds, uint32_t *at,
+                        double *ms, struct vr_err *err)
+{
+    for (int i = 0; i < WARM_TOKENS; i++) /* graphs are recorded */
+        if (!one_token(e, b, (*at)++, err)) return false;
     double t0 = now_ms();
-    for (uint32_t i = 0; i < n; i++) {
-        if (!decode(e, b, 1, (*at)++, err)) return false;
-        llama_get_logits_ith(e->ctx, 0); /* waits, as sampling does */
+    uint32_t i = 0;
+    while (i < n && (i < LEAST_TOKENS || now_ms() - t0 < seconds * 1e3)) { /* where they are slow, fewer tell enough */
+        if (!one_token(e, b, (*at)++, err)) return false;
+        i++;
     }
-    *ms = (now_ms() - t0) / n;
+    *ms = (now_ms() - t0) / i;
+    return true;
+}
+
+/* An idle device has slow clocks: it works for a while before anything counts. */
+static bool wake(struct vr_engine *e, struct llama_batch *b, struct vr_err *err)
+{
+    double t0 = now_ms();
+    for (uint32_t at = 0; now_ms() - t0 < WAKE_MS; at++) {
+        if (at + 1 >= e->n_ctx_seq || at >= 200) { /* within the first cells of the cache */
+            llama_memory_clear(e->memory, false);
+            at = 0;
+        }
+        if (!one_token(e, b, at, err)) return false;
+    }
+    llama_memory_clear(e->memory, false);
     return true;
 }
 
@@ -213,9 +240,9 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     uint32_t room = e->n_ctx_seq, at = 0, n = a->n_decode;
     struct llama_batch b = llama_batch_init((int32_t)e->n_batch, 0, 1);
     out->n_ubatch = e->n_ubatch;
-    if (room < 2 * n + 8) n = room > 24 ? (room - 8) / 2 : 1;
-    out->fill[0] = 2 + n / 2;
-    if (!time_tokens(e, &b, n, &at, &out->decode_ms[0], err)) return false;
+    if (room < 2 * n + 4 * WARM_TOKENS) n = room > 8 * WARM_TOKENS ? (room - 4 * WARM_TOKENS) / 2 : 1;
+    out->fill[0] = WARM_TOKENS + n / 2;
+    if (!wake(e, &b, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
     llama_memory_clear(e->memory, false);
     at = 0;
     uint32_t some = e->n_batch * 4 < room ? e->n_batch * 2 : e->n_batch; /* the first batch warms up */
@@ -224,11 +251,11 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     llama_memory_clear(e->memory, false);
     at = 0;
     if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
-    uint32_t until = room > n + 8 ? room - n - 8 : 1;
+    uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at < until && !time_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;
     if (at >= until && out->prefill_ms[1] == 0) out->prefill_ms[1] = out->prefill_ms[0];
     out->fill[1] = at;
-    if (at + n + 2 <= room && !time_tokens(e, &b, n, &at, &out->decode_ms[1], err)) return false;
+    if (at + n + WARM_TOKENS <= room && !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[1], err)) return false;
     llama_batch_free(b);
     return true;
 }

@@ -163,12 +163,13 @@ static void add_row(struct graph *gr, const struct vr_work *one)
     w->rows[w->n_rows++] = *one;
 }
 
-static void add_transfer(struct graph *gr, uint8_t from, uint8_t to, bool weights, uint64_t bytes)
+static void add_transfer(struct graph *gr, uint8_t from, uint8_t to, bool weights, bool experts, uint64_t bytes)
 {
     struct vr_works *w = gr->out;
     for (uint32_t i = 0; i < w->n_transfers; i++) {
         struct vr_transfer *t = &w->transfers[i];
-        if (t->phase != gr->phase || t->from != from || t->to != to || t->weights != weights) continue;
+        if (t->phase != gr->phase || t->from != from || t->to != to || t->weights != weights || t->experts != experts)
+            continue;
         t->n++;
         t->bytes += bytes;
         return;
@@ -179,7 +180,7 @@ static void add_transfer(struct graph *gr, uint8_t from, uint8_t to, bool weight
         return;
     }
     w->transfers = list;
-    list[w->n_transfers++] = (struct vr_transfer){ (uint8_t)gr->phase, from, to, weights, 1, bytes };
+    list[w->n_transfers++] = (struct vr_transfer){ (uint8_t)gr->phase, from, to, weights, experts, 1, bytes };
 }
 
 /* The share of a tensor of experts that a batch touches: each token takes k of E; if they choose independently,
@@ -204,13 +205,13 @@ static bool count_copy(struct graph *gr, const struct ggml_tensor *t, const stru
     struct named from = origin(gr, t);
     bool experts = from.weight && first && node->op == GGML_OP_MUL_MAT_ID && node->src[0] == t;
     double share = experts ? share_of_experts(node) : 1;
-    add_transfer(gr, from.device, device, from.weight, (uint64_t)((double)ggml_nbytes(t) * share));
+    add_transfer(gr, from.device, device, from.weight, experts, (uint64_t)((double)ggml_nbytes(t) * share));
     return true;
 }
 
 /* --- one node --- */
 
-static void count_mul_mat(const struct ggml_tensor *t, struct vr_work *w)
+static void count_mul_mat(const struct graph *gr, const struct ggml_tensor *t, struct vr_work *w)
 {
     const struct ggml_tensor *a = t->src[0];
     bool experts = t->op == GGML_OP_MUL_MAT_ID;
@@ -224,7 +225,7 @@ static void count_mul_mat(const struct ggml_tensor *t, struct vr_work *w)
         w->cells = (uint32_t)a->ne[1];
         if (strstr(a->name, "cache_v") || (a->view_src && strstr(a->view_src->name, "cache_v")))
             w->cells = (uint32_t)a->ne[0]; /* V lies transposed without flash attention */
-    } else if (is_weight(a) || is_copy(a)) {
+    } else if (is_weight(a) || (is_copy(a) && origin(gr, a).weight)) {
         w->weight_bytes = bytes; /* a copy of weights is read from this device's own memory */
     } else {
         w->act_bytes += bytes;
@@ -282,7 +283,7 @@ static void count_node(struct graph *gr, const struct ggml_tensor *t, uint8_t de
                          .launches = (uint32_t)launches };
     snprintf(w.name, sizeof w.name, "%s", ggml_op_desc(t));
     if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID)
-        count_mul_mat(t, &w);
+        count_mul_mat(gr, t, &w);
     else if (t->op == GGML_OP_FLASH_ATTN_EXT)
         count_attention(t, &w);
     else
@@ -324,7 +325,7 @@ static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, u
         }
         count_node(gr, t, device, launches);
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */
-            add_transfer(gr, device, gr->host, false, ggml_nbytes(t));
+            add_transfer(gr, device, gr->host, false, false, ggml_nbytes(t));
         first = false;
     }
 }

@@ -32,6 +32,7 @@ struct vr_work {
 struct vr_transfer {
     uint8_t phase, from, to; /* devices as above */
     bool weights;            /* host-resident weights, sent to be multiplied there */
+    bool experts;            /* of which only those in use cross, one after the other without waiting */
     uint32_t n;
     uint64_t bytes;
 };

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gguf/type.h"
 #include "plan/split.h"
 
 #define ASSUMED_CC 860 /* of a card that nobody knows: most are no older */
@@ -73,12 +74,18 @@ static void find_empty_caches(const struct vr_bench_stand *s, struct vr_verdict 
 
 static uint64_t beyond(uint64_t need, uint64_t have) { return need > have ? need - have : 0; }
 
-/* Matrices of floats are multiplied by a library of the vendor's, which takes memory of its own. */
-static bool needs_blas(const struct vr_works *w, size_t device)
+#define FEW_TOKENS 8 /* that the engine's own kernels take for matrices of floats */
+
+/* Matrices of floats times many tokens are left to a library of the vendor's, which takes memory of its own. */
+static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
 {
     for (uint32_t i = 0; i < w->n_rows; i++) {
         const struct vr_work *r = &w->rows[i];
-        if (r->device == device && !r->quantized && strncmp(r->name, "MUL_MAT", 7) == 0) return true;
+        bool product = !r->quantized && strncmp(r->name, "MUL_MAT", 7) == 0 && r->type != VR_TYPE_NONE;
+        if (r->device != device || !product) continue;
+        uint64_t bytes = r->weight_bytes ? r->weight_bytes : flash ? 0 : r->cache_bytes; /* not small rotations */
+        uint64_t tokens = bytes ? r->flops / 2 * vr_type_row_bytes(r->type, 1) / bytes : 0;
+        if (tokens > FEW_TOKENS) return true;
     }
     return false;
 }
@@ -99,7 +106,8 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
         };
         uint64_t need = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
         if (need == 0) continue; /* not in use: nothing is asked of it */
-        j->overhead_bytes = d->measured.runtime_bytes + (needs_blas(&p->works, k) ? d->measured.blas_bytes : 0);
+        j->overhead_bytes =
+            d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;

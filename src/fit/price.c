@@ -61,6 +61,19 @@ static double step(const struct vr_pricing *p, const struct vr_price *price, enu
     return ms + price->fixed_ms[phase];
 }
 
+/* Splits beyond one for each place in use: generating goes back and forth between the devices and the host. */
+static double switch_ms(const struct vr_works *w, const struct vr_pricing *p, const struct vr_price *price)
+{
+    uint32_t places = 1;
+    double ms = 0;
+    for (size_t i = 0; i < p->n_devices; i++) {
+        if (!(price->ms[VR_DECODE][i] > 0)) continue;
+        places++;
+        ms = fmax(ms, p->speeds->places[place_of(p, (uint32_t)i)].switch_ms);
+    }
+    return w->n_splits[VR_DECODE] > places ? (w->n_splits[VR_DECODE] - places) * ms : 0;
+}
+
 /* What a step costs whatever is in it: of the slowest device that has part in it; the host's own when none has. */
 static void fix(const struct vr_pricing *p, struct vr_price *price)
 {
@@ -78,13 +91,25 @@ static void fix(const struct vr_pricing *p, struct vr_price *price)
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
 {
     *out = (struct vr_price){ 0 };
-    for (uint32_t i = 0; i < w->n_rows; i++) out->ms[w->rows[i].phase][w->rows[i].device] += work_ms(p, &w->rows[i]);
+    double submit_ms[VR_PRICE_PLACES] = { 0 };
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        const struct vr_work *r = &w->rows[i];
+        out->ms[r->phase][r->device] += work_ms(p, r);
+        if (r->phase == VR_DECODE)
+            submit_ms[r->device] += r->launches * p->speeds->places[place_of(p, r->device)].submit_ms;
+    }
+    /* small kernels end faster than the host can start them: then the host sets the pace */
+    for (size_t i = 0; i < p->n_devices; i++) out->ms[VR_DECODE][i] = fmax(out->ms[VR_DECODE][i], submit_ms[i]);
     for (uint32_t i = 0; i < w->n_transfers; i++) {
         const struct vr_transfer *t = &w->transfers[i];
         if (t->n == 0) continue;
         double each = (double)t->bytes / t->n;
-        out->copy_ms[t->phase] += t->n * vr_speed_hop_ms(p->speeds, place_of(p, t->from), place_of(p, t->to), each);
+        size_t from = place_of(p, t->from), to = place_of(p, t->to);
+        bool sent = t->weights && from == VR_SPEED_HOST;
+        out->copy_ms[t->phase] += t->n * (sent ? vr_speed_send_ms(p->speeds, to, t->experts, each)
+                                               : vr_speed_hop_ms(p->speeds, from, to, each));
     }
+    out->copy_ms[VR_DECODE] += switch_ms(w, p, out);
     fix(p, out);
     for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) out->step_ms[phase] = step(p, out, phase);
     if (out->step_ms[VR_DECODE] > 0) out->decode_tok_s = 1e3 / out->step_ms[VR_DECODE];

@@ -29,11 +29,14 @@ struct vr_measured {
     char engine[64], driver[64];        /* with which it was measured */
     uint64_t runtime_bytes, blas_bytes; /* taken beside all that is planned; more of it once float matrices multiply */
     double launch_us, prompt_launch_us; /* per kernel, generating and reading a prompt */
-    double step_us, prompt_step_us;     /* per token and per micro-batch, whatever the model */
-    double product_us;                  /* per product with weights of one token, before it runs at full speed */
-    double prompt_product_us;           /* the same for 512 tokens */
+    double submit_us;               /* that the host needs to start one; runs ahead of the device while generating */
+    double step_us, prompt_step_us; /* per token and per micro-batch, whatever the model */
+    double product_us;              /* per product with weights of one token, before it runs at full speed */
+    double prompt_product_us;       /* the same for 512 tokens */
     double attention_gbs, attention_tflops;
     double up_gbs, up_us, down_gbs, down_us; /* from the host's memory and back */
+    double mapped_gbs, mapped_expert_gbs;    /* weights that stay in a mapped file and are sent to be used */
+    double switch_us;                        /* each time that generating goes on to the host and comes back */
     struct vr_measured_type types[VR_MAX_MEASURED_TYPES];
     size_t n_types;
 };

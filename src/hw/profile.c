@@ -77,6 +77,7 @@ static const struct field measured_fields[] = {
     { "runtime_mib", SIZE, F(vr_measured, runtime_bytes), 0, 1 << 20, false },
     { "blas_mib", SIZE, F(vr_measured, blas_bytes), 0, 1 << 20, false },
     { "launch_us", REAL, F(vr_measured, launch_us), 0, 1e6, false },
+    { "submit_us", REAL, F(vr_measured, submit_us), 0, 1e6, false },
     { "prompt_launch_us", REAL, F(vr_measured, prompt_launch_us), 0, 1e6, false },
     { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
     { "prompt_step_us", REAL, F(vr_measured, prompt_step_us), 0, 1e7, false },
@@ -88,6 +89,9 @@ static const struct field measured_fields[] = {
     { "up_us", REAL, F(vr_measured, up_us), 0, 1e6, false },
     { "down_gbs", REAL, F(vr_measured, down_gbs), 0, 1e6, false },
     { "down_us", REAL, F(vr_measured, down_us), 0, 1e6, false },
+    { "mapped_gbs", REAL, F(vr_measured, mapped_gbs), 0, 1e6, false },
+    { "mapped_expert_gbs", REAL, F(vr_measured, mapped_expert_gbs), 0, 1e6, false },
+    { "switch_us", REAL, F(vr_measured, switch_us), 0, 1e6, false },
     { "types", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field type_fields[] = {

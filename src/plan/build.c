@@ -175,6 +175,7 @@ struct work {
     double operations;         /* per token */
     double launches;
     bool cache; /* not a weight: never sent to another device */
+    bool experts;
 };
 
 static double place_ms(const struct builder *b, const struct vr_speed *s, int pace, const struct work *w)
@@ -192,7 +193,7 @@ static void add_work(const struct builder *b, const struct work *w, struct vr_pi
         for (uint32_t k = 0; k < p->n_kinds; k++) {
             double here = place_ms(b, b->kinds[k], pace, w);
             bool sent = pace == VR_PACE_PREFILL && b->batch >= OFFLOAD_BATCH && !w->cache;
-            double sending = vr_speed_hop_ms(b->ask->speeds, VR_SPEED_HOST, b->sample[k], w->batch_bytes) / b->batch;
+            double sending = vr_speed_send_ms(b->ask->speeds, b->sample[k], w->experts, w->batch_bytes) / b->batch;
             x->ms[pace][k] += here;
             x->host_ms[pace][k] += sent ? sending + here : there;
         }
@@ -206,7 +207,8 @@ static void add_tensor(const struct builder *b, const struct vr_tensor *t, doubl
     double n = (double)t->ne[0] * (double)t->ne[1] * (double)t->ne[2] * (double)t->ne[3], bytes = (double)t->bytes;
     double share = t->role == VR_ROLE_EXPERT ? b->expert_share : 1;
     double touched = 1 - pow(1 - share, b->batch); /* of all experts, by a whole batch */
-    struct work w = { t->type, bytes * share, bytes * touched, 2 * n * share * rows, TENSOR_LAUNCHES, false };
+    struct work w = { t->type,         bytes * share, bytes * touched,          2 * n * share * rows,
+                      TENSOR_LAUNCHES, false,         t->role == VR_ROLE_EXPERT };
     add_work(b, &w, x);
 }
 
@@ -218,13 +220,14 @@ static void add_caches(const struct builder *b, const struct vr_layer_footprint 
     double read = (double)l->kv_host_bytes / streams * b->fill;
     double cells = l->cells * b->fill, heads = facts ? facts->n_head : 0;
     double head = heads > 0 ? (double)b->ask->model->n_embd / heads : 0;
-    struct work kv = { b->ask->context->type_k, read, read, 4 * cells * heads * head, TENSOR_LAUNCHES, true };
+    struct work kv = { b->ask->context->type_k, read, read, 4 * cells * heads * head, TENSOR_LAUNCHES, true, false };
     struct work state = { VR_TYPE_F32,
                           2.0 * (double)l->state_host_bytes / (b->ask->context->n_seq ? b->ask->context->n_seq : 1),
                           2.0 * (double)l->state_host_bytes,
                           0,
                           TENSOR_LAUNCHES,
-                          true };
+                          true,
+                          false };
     if (l->kv_host_bytes) add_work(b, &kv, x);
     if (l->state_host_bytes) add_work(b, &state, x);
     x->host_bytes += l->kv_host_bytes + l->state_host_bytes;

@@ -13,30 +13,55 @@ static const struct {
     double gbs;
 } caps[] = {
 #define SHARE(share)
+#define PROMPT(cc, tflops)
 #define CAP(cc, type, gbs) { cc, type, gbs },
 #include "plan/speeds.def"
 #undef CAP
+#undef PROMPT
+};
+
+static const struct {
+    unsigned cc_major;
+    double tflops;
+} prompts[] = {
+#define PROMPT(cc, tflops) { cc, tflops },
+#define CAP(cc, type, gbs)
+#include "plan/speeds.def"
+#undef PROMPT
 #undef SHARE
 };
 
-#define CAP(cc, type, gbs)
+#define PROMPT(cc, tflops)
 #define SHARE(share) static const double gpu_share = share;
 #include "plan/speeds.def"
+#undef PROMPT
 #undef SHARE
 #undef CAP
 
-#define HOST_SHARE       0.80  /* of the host's bandwidth: threads wait for each other */
-#define LAUNCH_MS        0.002 /* 1.2 to 3.4 us on consumer cards, 1.9 on an H200 */
-#define HOST_LAUNCH_MS   0.005
-#define COPY_MS          0.010 /* host to device or back */
-#define PEER_COPY_MS     0.010 /* device to device, when the driver allows direct access */
-#define COPY_SHARE       0.85  /* of a PCIe link, packets' overhead off */
-#define MATRIX_SHARE     0.50  /* of the TFLOPS on the data sheet */
-#define HOST_CORE_TFLOPS 0.05
-#define UNKNOWN_GBS      300.0 /* a card that is in no table */
-#define UNKNOWN_HOST_GBS 40.0  /* two channels of DDR4 */
-#define UNKNOWN_LINK_GBS 7.9   /* PCIe 4 with four lanes */
-#define NO_LIMIT         1e15
+#define EXPERT_MATRIX     0.40  /* of what a batch's plain products reach: each expert gets few tokens */
+#define ATTENTION_SHARE   0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
+#define ATTENTION_MATRIX  0.35  /* of the TFLOPS on the data sheet */
+#define PROMPT_LAUNCH_MS  0.006 /* a batch's kernels are started one by one: 7 to 9 us on an H200's host */
+#define STEP_MS           0.120
+#define PROMPT_STEP_MS    1.5
+#define HOST_SHARE        0.80  /* of the host's bandwidth: threads wait for each other */
+#define LAUNCH_MS         0.002 /* 1.2 to 3.4 us on consumer cards, 1.9 on an H200 */
+#define HOST_LAUNCH_MS    0.005
+#define COPY_MS           0.010 /* host to device or back */
+#define PEER_COPY_MS      0.010 /* device to device, when the driver allows direct access */
+#define COPY_SHARE        0.85  /* of a PCIe link, packets' overhead off */
+#define MATRIX_SHARE      0.50  /* of the TFLOPS on the data sheet */
+#define HOST_CORE_TFLOPS  0.05
+#define UNKNOWN_GBS       300.0 /* a card that is in no table */
+#define CORE_GBS          6.0   /* a host that nobody measured: that many cores want that much, and get */
+#define LEAST_HOST_GBS    25.0  /* one channel of DDR4 */
+#define MOST_HOST_GBS     90.0  /* six of them, or two of DDR5 */
+#define UNKNOWN_LINK_GBS  7.9   /* PCIe 4 with four lanes */
+#define MAPPED_GBS        7.0   /* the driver copies page by page: 6.3 to 7.6 where a pinned copy has 55 */
+#define MAPPED_EXPERT_GBS 12.0  /* many small ones that nobody waits for */
+#define SWITCH_MS         0.050 /* threads wake up, devices wait */
+#define SUBMIT_MS         0.004 /* 4 to 5.6 us */
+#define NO_LIMIT          1e15
 
 static double or_else(double value, double fallback) { return value > 0 ? value : fallback; }
 
@@ -62,6 +87,22 @@ static void guess_rest(struct vr_speed *s)
     s->attention_tflops = s->tflops;
 }
 
+/* What devices do not reach of that. */
+static void guess_limits(const struct vr_device *d, struct vr_speed *s)
+{
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) {
+        for (size_t k = 0; k < VR_COUNT(prompts); k++)
+            if (prompts[k].cc_major == d->cc_major && vr_type_is_quantized((uint32_t)i))
+                s->matrix[i] = fminf(s->matrix[i], (float)prompts[k].tflops);
+        s->expert_matrix[i] = s->matrix[i] * (float)EXPERT_MATRIX;
+    }
+    s->attention_gbs = s->gbs * ATTENTION_SHARE;
+    s->attention_tflops = s->tflops / MATRIX_SHARE * ATTENTION_MATRIX;
+    s->prompt_launch_ms = PROMPT_LAUNCH_MS;
+    s->step_ms = STEP_MS;
+    s->prompt_step_ms = PROMPT_STEP_MS;
+}
+
 static void guess_links(const struct vr_machine *m, struct vr_speeds *out)
 {
     for (size_t i = 0; i < m->n_links; i++) {
@@ -84,13 +125,18 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
         s->launch_ms = LAUNCH_MS;
         s->link_gbs = or_else(vr_device_link_gbs(d) * COPY_SHARE, UNKNOWN_LINK_GBS);
         s->link_ms = COPY_MS;
-        s->prompt_launch_ms = LAUNCH_MS;
+        s->mapped_gbs = fmin(s->link_gbs, MAPPED_GBS);
+        s->mapped_expert_gbs = fmin(s->link_gbs, MAPPED_EXPERT_GBS);
+        s->switch_ms = SWITCH_MS;
+        s->submit_ms = SUBMIT_MS;
         guess_shares(d, s);
         guess_rest(s);
+        guess_limits(d, s);
     }
     struct vr_speed *host = &out->places[VR_SPEED_HOST];
-    host->gbs = or_else(m->host.bandwidth_gbs, UNKNOWN_HOST_GBS);
-    host->tflops = or_else(m->host.cores, 4) * HOST_CORE_TFLOPS;
+    double cores = or_else(m->host.cores, 4);
+    host->gbs = or_else(m->host.bandwidth_gbs, fmin(fmax(cores * CORE_GBS, LEAST_HOST_GBS), MOST_HOST_GBS));
+    host->tflops = cores * HOST_CORE_TFLOPS;
     host->launch_ms = host->prompt_launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
     guess_rest(host);
@@ -139,12 +185,16 @@ static void take_measured(const struct vr_measured *m, struct vr_speed *s)
     take(m->attention_gbs, 1, &s->attention_gbs);
     take(m->attention_tflops, 1, &s->attention_tflops);
     take(m->launch_us, 1e-3, &s->launch_ms);
+    take(m->submit_us, 1e-3, &s->submit_ms);
     take(m->prompt_launch_us, 1e-3, &s->prompt_launch_ms);
     take(m->product_us, 1e-3, &s->product_ms);
     take(m->prompt_product_us, 1e-3, &s->prompt_product_ms);
     s->step_ms = m->step_us / 1e3; /* may well be nothing */
     s->prompt_step_ms = m->prompt_step_us / 1e3;
     take(m->up_gbs, 1, &s->link_gbs);
+    take(m->mapped_gbs, 1, &s->mapped_gbs);
+    take(m->mapped_expert_gbs, 1, &s->mapped_expert_gbs);
+    take(m->switch_us, 1e-3, &s->switch_ms);
     take((m->up_us + m->down_us) / 2, 1e-3, &s->link_ms);
 }
 
@@ -167,6 +217,12 @@ void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out)
     }
 }
 
+void vr_speeds_pin(struct vr_speeds *s)
+{
+    for (size_t i = 0; i < s->n_devices; i++)
+        s->places[i].mapped_gbs = s->places[i].mapped_expert_gbs = s->places[i].link_gbs;
+}
+
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
 {
     vr_speeds_guess(m, out);
@@ -176,9 +232,10 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
             s->share[t] = s->expert_share[t] = 1;
             s->matrix[t] = s->expert_matrix[t] = (float)NO_LIMIT;
         }
-        s->tflops = s->link_gbs = s->attention_tflops = NO_LIMIT;
+        s->tflops = s->link_gbs = s->mapped_gbs = s->mapped_expert_gbs = s->attention_tflops = NO_LIMIT;
         s->attention_gbs = s->gbs;
         s->launch_ms = s->prompt_launch_ms = s->product_ms = s->prompt_product_ms = s->link_ms = 0;
+        s->submit_ms = s->switch_ms = 0;
         s->step_ms = s->prompt_step_ms = 0;
     }
     memset(out->direct, 0, sizeof out->direct);
@@ -190,6 +247,13 @@ double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, d
     double reading = bytes / (s->gbs * (double)s->share[t] * 1e6),
            computing = operations / ((double)s->matrix[t] * 1e9);
     return fmax(reading, computing) + launches * s->launch_ms;
+}
+
+double vr_speed_send_ms(const struct vr_speeds *s, size_t to, bool experts, double bytes)
+{
+    if (to >= VR_MAX_DEVICES) return 0;
+    const struct vr_speed *p = &s->places[to];
+    return p->link_ms + bytes / ((experts ? p->mapped_expert_gbs : p->mapped_gbs) * 1e6);
 }
 
 double vr_speed_hop_ms(const struct vr_speeds *s, size_t from, size_t to, double bytes)

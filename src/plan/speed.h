@@ -21,12 +21,15 @@ struct vr_speed {
     float matrix[VR_SPEED_TYPES]; /* TFLOPS of a batch's product with this type */
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
     double attention_gbs, attention_tflops;
-    double launch_ms;                           /* per kernel */
-    double product_ms;                          /* more, for one that reads weights: until it runs at full speed */
+    double launch_ms;  /* per kernel */
+    double submit_ms;  /* what the host needs to start it, while the device works on those before */
+    double product_ms; /* more, for one that reads weights: until it runs at full speed */
     double prompt_launch_ms, prompt_product_ms; /* the same for a batch */
     double step_ms,
         prompt_step_ms;       /* per token and per micro-batch, whatever the model: graphs made, results awaited */
     double link_gbs, link_ms; /* to the host: bandwidth that copies reach, and latency of one */
+    double mapped_gbs, mapped_expert_gbs; /* the same for weights in a mapped file */
+    double switch_ms;                     /* going on to the host in the middle of a token, and coming back */
 };
 
 struct vr_speeds {
@@ -42,11 +45,15 @@ struct vr_speeds {
 void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out);
 /* The same, with what was measured in place of guesses. */
 void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out);
+/* The host's weights are in pinned memory, not in a mapped file: they are sent at the link's full speed. */
+void vr_speeds_pin(struct vr_speeds *s);
 /* Nothing but memory bandwidth: no launches, no hops, every byte at full speed. For comparing with other planners. */
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out);
 
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */
 double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches);
+/* Milliseconds for sending weights that stay on the host to a device, for one batch. */
+double vr_speed_send_ms(const struct vr_speeds *s, size_t to, bool experts, double bytes);
 /* Milliseconds for moving bytes between two places: indices of devices, or VR_SPEED_HOST. 0 when they are the same. */
 double vr_speed_hop_ms(const struct vr_speeds *s, size_t from, size_t to, double bytes);
 

@@ -16,7 +16,7 @@
 #include <ggml.h>
 #include <gguf.h>
 
-enum { VALUES = 1 << 20, ROW = 4096, TILE = 8 << 20, THREADS = 8 };
+enum { VALUES = 1 << 20, ROW = 4096, TILE = 8 << 20, THREADS = 16 };
 
 static struct {
     char *bytes; /* a whole number of blocks, about TILE */

@@ -14,7 +14,7 @@ static struct vr_speeds machine(void)
         p->gbs = i == 0 ? 1000 : i == 1 ? 500 : 50;
         p->tflops = 100;
         p->launch_ms = 0.001;
-        p->link_gbs = 10;
+        p->link_gbs = p->mapped_gbs = 10;
         p->link_ms = 0.01;
         p->prompt_launch_ms = 0.002;
         p->attention_gbs = p->gbs / 2;
