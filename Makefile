@@ -274,4 +274,4 @@ check-dist: dist $(B)/tests/tiny-model
 clean: ## remove what was built
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(UNITS:%=%.d)
+-include $(OBJECTS:.o=.d) $(UNITS:%=%.d) $(wildcard $(B)/oracle/*.d)
