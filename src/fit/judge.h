@@ -32,6 +32,7 @@ struct vr_verdict {
     const char *inexact; /* … of this (a static sentence) */
     uint32_t n_ctx;
     struct vr_price price, empty, full; /* at the fill that was asked for, with an empty and with a full context */
+    double pinned_tok_s; /* prompts, if the host's weights were in pinned memory instead of a mapped file */
     double proof_ms;
 };
 
