@@ -29,6 +29,7 @@ def main():
     p.add_argument("--url", default="http://127.0.0.1:8080")
     p.add_argument("--each", type=int, default=40)
     p.add_argument("--kinds", default="")
+    p.add_argument("--seed", type=int, default=99)
     p.add_argument("--wrong", action="store_true", help="print what went wrong")
     p.add_argument("--json", help="write the questions instead, with what a right answer contains, and ask nobody")
     args = p.parse_args()
@@ -49,7 +50,7 @@ def main():
         with ThreadPoolExecutor(8) as pool:
             return list(pool.map(ask, chats))
 
-    result = exam.run(answer, args.each, kinds=kinds)
+    result = exam.run(answer, args.each, args.seed, kinds)
     if args.json:
         with open(args.json, "w") as f:
             json.dump(asked, f, indent=1)

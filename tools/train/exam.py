@@ -10,6 +10,7 @@ import sums
 import tales
 import talk
 import world
+from grammar import plain
 
 KINDS = {"sum": sums.add, "difference": sums.sub, "three digits": sums.big, "word sum": sums.story_sum, "sum of three": sums.three,
     "follow-up sum": sums.chain, "product": sums.mul, "division": sums.div, "too hard": sums.huge,
@@ -49,6 +50,20 @@ def question(r, maker):
             return c, turns[-1]
 
 
+def distinct(r, maker, n):
+    """At most n questions, no two alike: some kinds have few that are held out."""
+    chats, seen = [], set()
+    for _ in range(8 * n):
+        c, t = question(r, maker)
+        key = t.key or plain(t.user)
+        if key not in seen:
+            seen.add(key)
+            chats.append((c, t))
+        if len(chats) == n:
+            break
+    return chats
+
+
 def run(answer, n, seed=99, kinds=None, until=None):
     """`until` is asked before each kind whether there is time for it."""
     result = {}
@@ -57,12 +72,12 @@ def run(answer, n, seed=99, kinds=None, until=None):
             break
         if kinds and kind not in kinds:
             continue
-        r = random.Random(f"{seed} {kind}")
-        chats = [question(r, maker) for _ in range(n)]
+        chats = distinct(random.Random(f"{seed} {kind}"), maker, n)
         got = answer(chats)
-        wrong = [{"chat": c.turns[:-1], "system": c.system, "user": t.user, "want": t.answer, "got": a} for (c, t), a in zip(chats,
-            got) if not right(t, a)]
-        result[kind] = {"asked": n, "right": n - len(wrong), "unended": sum("<never ended>" in a for a in got), "wrong": wrong[:12]}
+        wrong = [{"chat": c.turns[:-1], "system": c.system, "user": t.user, "want": t.answer, "got": a}
+                 for (c, t), a in zip(chats, got) if not right(t, a)]
+        result[kind] = {"asked": len(chats), "right": len(chats) - len(wrong), "unended": sum("<never ended>" in a for a in got),
+                        "wrong": wrong[:12]}
     return result
 
 

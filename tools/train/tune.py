@@ -33,8 +33,8 @@ def owned(r, c):
     return gpu.my_card(r, c) + gpu.ask_my_card(r, c)
 
 
-NEW = [(sums.equation, 20), (gpu.model_size, 12), (sums.huge, 12), (adding, 30), (gpu.compared, 40), (sums.compare, 15),
-       (world.opposite, 15), (owned, 20)]
+NEW = [(sums.equation, 20), (gpu.model_size, 12), (sums.huge, 12), (adding, 20), (gpu.compared, 40), (sums.compare, 20),
+       (world.opposite, 40), (world.capital, 10), (owned, 16)]
 ROWS, LENGTH = 24, 96
 
 

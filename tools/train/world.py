@@ -395,7 +395,8 @@ def letters(r, ctx):
 def opposite(r, ctx):
     w = pick(r, list(OPPOSITE))
     turns = [Turn(say(r, ["{What is|What's|Whats|Tell me|Give me|Name} the opposite {of|to} <w>{?|}", "opposite of <w>",
-        "<w> is the opposite of what?", "the opposite of <w>?",
+        "<w> is the opposite of what?", "<w>: what is the opposite?", "<w> - {what's |}the opposite?", "<w> and its opposite",
+        "the opposite of <w>?",
                           "{What is|Give me} an antonym {of|for} <w>", "antonym of <w>", "What's the contrary of <w>?",
                           "which word is the opposite of <w>"], w=w),
                   f"The opposite of {w} is {OPPOSITE[w]}.", "opposites", exact=True)]
