@@ -127,6 +127,7 @@ static bool get_text(const struct place *p, const struct field *f, const json_t 
     const char *s = json_string_value(v);
     if (!s) return REFUSE(p, f->key, "must be text");
     size_t n = strlen(s);
+    if (!n && f->needed) return REFUSE(p, f->key, "is empty");
     if (n >= f->size) return REFUSE(p, f->key, "is %zu bytes long, at most %zu are kept", n, f->size - 1);
     bool lines = !strcmp(f->key, "note");
     for (const char *c = s; *c; c++)
@@ -155,8 +156,7 @@ static bool get_capability(const struct place *p, const struct field *f, const j
     const char *s = json_string_value(v);
     unsigned major, minor;
     int end = 0;
-    if (!s || strlen(s) > 5 || sscanf(s, "%2u.%2u%n", &major, &minor, &end) != 2 || s[end] ||
-        !isdigit((unsigned char)*s))
+    if (!s || s[strspn(s, "0123456789.")] || sscanf(s, "%2u.%2u%n", &major, &minor, &end) != 2 || s[end])
         return REFUSE(p, f->key, "must be text like \"8.6\"");
     d->cc_major = (uint16_t)major;
     d->cc_minor = (uint16_t)minor;
@@ -231,7 +231,6 @@ static bool read_measured(const struct place *owner, json_t *o, struct vr_measur
     struct place p = *owner;
     snprintf(p.prefix, sizeof p.prefix, "%.28smeasured.", owner->prefix);
     if (!get_object(&p, o, measured_fields, VR_COUNT(measured_fields), out)) return false;
-    if (!out->when[0]) return REFUSE(&p, "when", "is empty");
     json_t *types = json_object_get(o, "types");
     size_t n = json_array_size(types);
     if (types && !json_is_array(types)) return REFUSE(&p, "types", "must be a list: [ ... ]");
@@ -261,7 +260,6 @@ static bool read_device(struct place *p, size_t i, json_t *o, struct vr_device *
     snprintf(p->prefix, sizeof p->prefix, "devices[%zu].", i);
     if (!get_object(p, o, device_fields, VR_COUNT(device_fields), d)) return false;
     if (!read_measured(p, json_object_get(o, "measured"), &d->measured)) return false;
-    if (!d->name[0]) return REFUSE(p, "name", "is empty");
     /* 0 only from a card whose driver does not tell; a plan leaves it out, a profile of it must load again */
     if (!d->total_bytes && !d->note[0]) return REFUSE(p, "total_mib", "is 0: a device has memory");
     if (!json_object_get(o, "free_mib")) d->free_bytes = d->total_bytes;

@@ -1,5 +1,6 @@
 /* Bytes -> a machine profile; what was read is written and read again, and must be the same machine. */
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     }
     VR_AUTO_BUF text = { 0 };
     vr_profile_print(&a, &text);
-    if (!vr_profile_parse("again", text.data, text.n, &b, &err)) abort();
+    if (!vr_profile_parse("again", text.data, text.n, &b, &err)) {
+        fprintf(stderr, "%s\n", err.msg);
+        abort();
+    }
     VR_AUTO_BUF again = { 0 };
     vr_profile_print(&b, &again);
     if (strcmp(vr_buf_str(&text), vr_buf_str(&again)) != 0) abort();

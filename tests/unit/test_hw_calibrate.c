@@ -132,6 +132,7 @@ static void test_hostile(void **state)
         { "{\"when\": \"x\", \"types\": 3}", "devices[0].measured.types must be a list" },
         { "{\"when\": \"x\", \"types\": [3]}", "devices[0].measured.types[0] must be an object" },
         { "{\"when\": \"x\", \"types\": [{\"gbs\": 3}]}", "devices[0].measured.types[0].name is missing" },
+        { "{\"when\": \"x\", \"types\": [{\"name\": \"\"}]}", "devices[0].measured.types[0].name is empty" },
         { "{\"when\": \"x\", \"types\": [{\"name\": \"q4_K\", \"gbs\": \"fast\"}]}", "types[0].gbs must be a number" },
         { "{\"when\": \"x\", \"types\": [{\"name\": \"a name that is far too long\"}]}",
           "types[0].name is 27 bytes long" },
