@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,13 +26,13 @@ bool vr_file_read(const char *path, size_t max, struct vr_buf *out, struct vr_er
     return !out->failed || vr_fail_nomem(err, "reading a file");
 }
 
-static bool write_all(int fd, const char *data, size_t n)
+bool vr_fd_write(int fd, const void *data, size_t n)
 {
-    while (n) {
-        ssize_t w = write(fd, data, n);
+    for (const char *at = data; n;) {
+        ssize_t w = write(fd, at, n);
         if (w < 0 && errno == EINTR) continue;
         if (w < 0) return false;
-        data += w;
+        at += w;
         n -= (size_t)w;
     }
     return true;
@@ -40,7 +41,7 @@ static bool write_all(int fd, const char *data, size_t n)
 static bool write_in_place(const char *path, const void *data, size_t n, struct vr_err *err)
 {
     VR_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);
-    return (fd >= 0 && write_all(fd, data, n)) || vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
+    return (fd >= 0 && vr_fd_write(fd, data, n)) || vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
 }
 
 bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *err)
@@ -58,9 +59,37 @@ bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *
     mode_t mask = umask(0); /* mkostemp makes 0600; the file gets what open() would have given */
     umask(mask);
     mode_t mode = exists ? st.st_mode & 0777 : 0666 & ~mask;
-    bool ok = write_all(fd, data, n) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(tmp.data, target) == 0;
+    bool ok = vr_fd_write(fd, data, n) && fchmod(fd, mode) == 0 && fsync(fd) == 0 && rename(tmp.data, target) == 0;
     if (ok) return true;
     vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
     unlink(tmp.data);
     return false;
+}
+
+bool vr_file_own_path(const char *variable, const char *below_home, const char *name, char *out, size_t n)
+{
+    const char *dir = getenv(variable), *home = getenv("HOME");
+    int len;
+    if (dir && *dir == '/') /* the XDG rules: a relative one is ignored */
+        len = snprintf(out, n, "%s/vram-llm/%s", dir, name);
+    else if (home && *home == '/')
+        len = snprintf(out, n, "%s/%s/vram-llm/%s", home, below_home, name);
+    else
+        return false;
+    return len > 0 && (size_t)len < n;
+}
+
+bool vr_file_make_parents(const char *path, struct vr_err *err)
+{
+    VR_AUTO_BUF dir = { 0 };
+    vr_buf_adds(&dir, path);
+    if (dir.failed) return vr_fail_nomem(err, "making a directory");
+    if (!dir.n) return true;
+    for (char *slash = dir.data; (slash = strchr(slash + 1, '/'));) {
+        *slash = '\0';
+        if (mkdir(dir.data, 0700) != 0 && errno != EEXIST)
+            return vr_fail(err, VR_EIO, "%s: cannot make the directory: %s", dir.data, strerror(errno));
+        *slash = '/';
+    }
+    return true;
 }

@@ -141,7 +141,7 @@ static bool bench_machine(const struct vr_options *o, struct vr_input *in, const
                           const char *path, struct vr_buf *out, struct vr_err *err)
 {
     in->machine.note[0] = '\0';
-    if (!vr_calibrate(c, in, err) || !vr_calibrate_save(&in->machine, path, err)) return false;
+    if (!vr_calibrate(c, in, err) || !vr_profile_save(path, &in->machine, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, &in->machine, err)) return false;
     if (o->json) return vr_json_print(vr_json_profile(&in->machine), out, err);
     show_machine(out, &in->machine, path);
@@ -332,6 +332,6 @@ bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in));
     if (measures && !vr_calibrate_path(path, sizeof path, err)) return false; /* before the minute is spent */
     if (!m) return bench_machine(o, &in, &c, path, out, err);
-    if (measures && (!vr_calibrate(&c, &in, err) || !vr_calibrate_save(&in.machine, path, err))) return false;
+    if (measures && (!vr_calibrate(&c, &in, err) || !vr_profile_save(path, &in.machine, err))) return false;
     return bench_model(o, &in, m, out, err);
 }

@@ -10,9 +10,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/cpu.h"
@@ -439,15 +439,5 @@ bool vr_calibrate_path(char *path, size_t n, struct vr_err *err)
 {
     if (!vr_profile_own_path(path, n))
         return vr_fail(err, VR_EIO, "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set");
-    char dir[512];
-    for (char *slash = path; (slash = strchr(slash + 1, '/'));) {
-        snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
-        if (mkdir(dir, 0777) != 0 && errno != EEXIST) return vr_fail(err, VR_EIO, "%s: %s", dir, strerror(errno));
-    }
-    return true;
-}
-
-bool vr_calibrate_save(const struct vr_machine *m, const char *path, struct vr_err *err)
-{
-    return vr_profile_save(path, m, err);
+    return vr_file_make_parents(path, err);
 }

@@ -17,9 +17,8 @@ struct vr_calibrate {
 bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err) VR_MUST_CHECK;
 /* True when nothing is left to measure for these types. */
 bool vr_calibrated(const struct vr_calibrate *c, const struct vr_input *in);
-/* Where every later plan looks, with its folders made; saving it there. */
+/* Where every later plan looks for the profile, with its folders made. */
 bool vr_calibrate_path(char *path, size_t n, struct vr_err *err) VR_MUST_CHECK;
-bool vr_calibrate_save(const struct vr_machine *m, const char *path, struct vr_err *err) VR_MUST_CHECK;
 
 /* Devices that this engine can run on; the others leave the budgets. */
 bool vr_device_usable(const struct vr_device *d);

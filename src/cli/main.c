@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cli/engine_process.h"
 #include "cli/load.h"
@@ -27,13 +28,8 @@ static int fail(const struct vr_err *err, bool as_log)
 static bool print(const struct vr_buf *out, struct vr_err *err)
 {
     if (out->failed) return vr_fail_nomem(err, "writing the output");
-    for (size_t at = 0; at < out->n;) {
-        ssize_t n = write(STDOUT_FILENO, out->data + at, out->n - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return vr_fail(err, VR_EIO, "cannot write the output: %s", strerror(errno));
-        at += (size_t)n;
-    }
-    return true;
+    return vr_fd_write(STDOUT_FILENO, out->data, out->n) ||
+           vr_fail(err, VR_EIO, "cannot write the output: %s", strerror(errno));
 }
 
 static bool find_command(const char *name, const struct vr_command **out, struct vr_err *err)

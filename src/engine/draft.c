@@ -15,7 +15,7 @@ enum { CATCH_UP = 256, TRIAL = 24, REST = 64 };
 struct sequence {
     llama_token *tokens; /* what the draft's memory holds */
     uint32_t n;
-    struct vr_choice *choice; /* being guessed for now */
+    struct vr_choice *choice; /* whose next tokens are guessed; NULL: none */
     int32_t row;              /* of the batch, whose logits make the next guess */
     uint32_t want;
 };

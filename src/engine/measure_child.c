@@ -1,12 +1,12 @@
 #include "engine/measure_child.h"
 
-#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <llama.h>
 
 #include "base/child.h"
+#include "base/file.h"
 #include "engine/cpu.h"
 #include "engine/engine.h"
 #include "engine/lastlog.h"
@@ -26,18 +26,6 @@ struct job {
     size_t n;
 };
 
-static bool put(int fd, const void *data, size_t n)
-{
-    for (const char *at = data; n;) {
-        ssize_t k = write(fd, at, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        at += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
 /* The engine may print: its output goes to standard error, ours to what standard output was. */
 static int child_main(void *ctx)
 {
@@ -47,7 +35,7 @@ static int child_main(void *ctx)
     if (out < 0 || dup2(2, 1) < 0) return 1;
     setenv("GGML_NO_BACKTRACE", "1", 1);
     h.ok = j->fn(j->ctx, &h.err);
-    bool sent = put(out, &h, sizeof h) && put(out, j->result, j->n);
+    bool sent = vr_fd_write(out, &h, sizeof h) && vr_fd_write(out, j->result, j->n);
     _exit(sent ? 0 : 1); /* nothing is freed: drivers' exit handlers have nothing to add */
 }
 

@@ -7,13 +7,13 @@
  * virtual GPUs see the sizes. */
 #include "engine/probe.h"
 
-#include <errno.h>
 #include <string.h>
 #include <time.h>
 
 #include <llama.h>
 
 #include "base/child.h"
+#include "base/file.h"
 #include "engine/bridge.h"
 #include "engine/cpu.h"
 #include "engine/vgpu.h"
@@ -337,18 +337,6 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     return true;
 }
 
-static bool put(int fd, const void *data, size_t n)
-{
-    for (const char *at = data; n;) {
-        ssize_t k = write(fd, at, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return false;
-        at += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
-
 /* The engine may print; its output must not mix with ours. */
 static int take_stdout(void)
 {
@@ -364,8 +352,9 @@ static int probe_main(void *ctx)
     clean_environment();
     a.ok = measure(q, &a.proof, &a.err);
     const struct vr_works *w = &a.proof.works;
-    bool sent = put(q->out, &a, sizeof a) && (!w->n_rows || put(q->out, w->rows, w->n_rows * sizeof *w->rows)) &&
-                (!w->n_transfers || put(q->out, w->transfers, w->n_transfers * sizeof *w->transfers));
+    bool sent = vr_fd_write(q->out, &a, sizeof a) &&
+                (!w->n_rows || vr_fd_write(q->out, w->rows, w->n_rows * sizeof *w->rows)) &&
+                (!w->n_transfers || vr_fd_write(q->out, w->transfers, w->n_transfers * sizeof *w->transfers));
     return sent ? 0 : 1; /* nothing is freed: the process ends here */
 }
 
@@ -417,7 +406,7 @@ static int fit_main(void *ctx)
     clean_environment();
     a.ok = fit(q, &a.fitted, &list, &a.err);
     size_t n = a.fitted.n_overrides;
-    return put(q->out, &a, sizeof a) && (!n || put(q->out, list, n * sizeof *list)) ? 0 : 1;
+    return vr_fd_write(q->out, &a, sizeof a) && (!n || vr_fd_write(q->out, list, n * sizeof *list)) ? 0 : 1;
 }
 
 /* --- in the parent --- */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 
 #define ALIGN UINT64_C(32)
 
@@ -88,17 +89,6 @@ static uint64_t put_tensors(struct vr_buf *b, const struct vr_model *m)
     return offset;
 }
 
-static bool write_all(int fd, const struct vr_buf *b)
-{
-    for (size_t at = 0; at < b->n;) {
-        ssize_t n = write(fd, b->data + at, b->n - at);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        at += (size_t)n;
-    }
-    return true;
-}
-
 int vr_model_strip(const struct vr_model *m, struct vr_err *err)
 {
     uint64_t n_meta = 2; /* ours */
@@ -114,7 +104,8 @@ int vr_model_strip(const struct vr_model *m, struct vr_err *err)
     if (b.failed) return vr_fail_nomem(err, "writing a header"), -1;
 
     VR_AUTO_CLOSE int fd = memfd_create("vram-llm-header", MFD_CLOEXEC);
-    if (fd < 0 || !write_all(fd, &b) || ftruncate(fd, (off_t)(b.n + data)) != 0 || lseek(fd, 0, SEEK_SET) != 0) {
+    if (fd < 0 || !vr_fd_write(fd, b.data, b.n) || ftruncate(fd, (off_t)(b.n + data)) != 0 ||
+        lseek(fd, 0, SEEK_SET) != 0) {
         vr_fail(err, VR_EIO, "%s: cannot keep a header of %zu bytes in memory: %s", m->parts[0].path, b.n,
                 strerror(errno));
         return -1;

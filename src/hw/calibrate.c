@@ -1,20 +1,12 @@
 /* A machine meets what was measured on it earlier: some cards may be others by now, or sit elsewhere. */
-#include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "hw/profile.h"
 
 bool vr_profile_own_path(char *out, size_t n)
 {
-    const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
-    int len;
-    if (data && *data == '/') /* the XDG rules: a relative one is ignored */
-        len = snprintf(out, n, "%s/vram-llm/machine.json", data);
-    else if (home && *home == '/')
-        len = snprintf(out, n, "%s/.local/share/vram-llm/machine.json", home);
-    else
-        return false;
-    return len > 0 && (size_t)len < n;
+    return vr_file_own_path("XDG_DATA_HOME", ".local/share", "machine.json", out, n);
 }
 
 /* The size a driver reports moves by a few MiB from version to version. */

@@ -21,8 +21,6 @@ static const char *const orders[] = {
     [VR_ORDER_INDEX] = "index",
 };
 
-const char *vr_device_order_name(enum vr_device_order order) { return orders[order]; }
-
 bool vr_device_order_parse(const char *s, enum vr_device_order *out, struct vr_err *err)
 {
     for (size_t i = 0; i < VR_COUNT(orders); i++) {

@@ -52,6 +52,5 @@ bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, st
 uint64_t vr_device_reserve(const struct vr_device *d);
 
 bool vr_device_order_parse(const char *s, enum vr_device_order *out, struct vr_err *err) VR_MUST_CHECK;
-const char *vr_device_order_name(enum vr_device_order order);
 
 #endif

@@ -1,9 +1,7 @@
 #include "server/learn.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -102,15 +100,7 @@ bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out)
 
 bool vr_learned_path(char *out, size_t n)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    int len;
-    if (state && *state == '/') /* the XDG rules: a relative one is ignored */
-        len = snprintf(out, n, "%s/vram-llm/learned.json", state);
-    else if (home && *home == '/')
-        len = snprintf(out, n, "%s/.local/state/vram-llm/learned.json", home);
-    else
-        return false;
-    return len > 0 && (size_t)len < n;
+    return vr_file_own_path("XDG_STATE_HOME", ".local/state", "learned.json", out, n);
 }
 
 bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, struct vr_err *err)
@@ -128,23 +118,9 @@ bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, stru
     return true;
 }
 
-/* mkdir -p for the directory of a file. */
-static bool make_parents(const char *path, struct vr_err *err)
-{
-    char dir[512];
-    if (snprintf(dir, sizeof dir, "%s", path) >= (int)sizeof dir) return vr_fail(err, VR_EIO, "%s: too long", path);
-    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(dir, 0700) != 0 && errno != EEXIST)
-            return vr_fail(err, VR_EIO, "%s: cannot make the directory: %s", dir, strerror(errno));
-        *slash = '/';
-    }
-    return true;
-}
-
 bool vr_learned_save(const char *path, const struct vr_learned *l, struct vr_err *err)
 {
     VR_AUTO_BUF text = { 0 };
-    return make_parents(path, err) && vr_learned_print(l, false, &text, err) &&
+    return vr_file_make_parents(path, err) && vr_learned_print(l, false, &text, err) &&
            vr_file_write(path, text.data, text.n, err);
 }

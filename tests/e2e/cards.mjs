@@ -1,35 +1,14 @@
 // Small models on virtual cards, through the whole program: what virtual.mjs and shortage.mjs share.
-import { spawn, execFileSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
-import { binary, build, sleep } from './lib.mjs';
-
-export const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'vram-llm-cards-'));
-process.on('exit', () => fs.rmSync(dir, { recursive: true, force: true }));
-
-export function make(name, ...args) {
-  const file = path.join(dir, name + '.gguf');
-  execFileSync(path.join(build, 'tests', 'tiny-model'), [file, ...args]);
-  return file;
-}
-
-// Cards of so many MiB; bandwidths differ, so that their order matters.
-export function machine(...mib) {
-  const file = path.join(dir, mib.join('-') + '.json');
-  fs.writeFileSync(file, JSON.stringify({
-    host: { ram_total_mib: 16000, bandwidth_gbs: 20, cores: 2 },
-    devices: mib.map((total_mib, i) => ({
-      name: 'card ' + i, backend: 'CUDA', total_mib, bandwidth_gbs: 100 + 100 * ((i + 1) % mib.length), compute_capability: '8.6', pcie_gen: 4, pcie_lanes: 8,
-    })),
-  }));
-  return file;
-}
+import { binary, sleep } from './lib.mjs';
+import { dir } from './real.mjs';
 
 // Starts it, does `first(url)`, asks for one greedy text, stops it. An error has the exit status as .code and the log as .log.
 let n = 0;
 export async function ask(model, args, env = {}, first = async () => { }) {
-  const log = path.join(dir, 'log-' + n++);
+  const log = path.join(dir, 'ask-' + n++);
   const fd = fs.openSync(log, 'w');
   const child = spawn(binary, ['serve', model, '--port', '0', '--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--threads', '1', ...args], {
     stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: path.join(dir, 'state'), ...env },

@@ -1,6 +1,7 @@
 // Several GPUs without one: the same greedy text from the CPU and from three virtual cards of unequal size, through HTTP, with and
 // without experts on the host.
-import { ask, machine, make } from './cards.mjs';
+import { ask } from './cards.mjs';
+import { machine, makeModel as make } from './real.mjs';
 import { ok as must, runAll, test } from './lib.mjs';
 
 const dense = make('dense', '--layers', '24', '--embd', '384', '--ff', '1536', '--heads', '6', '--kv', '2');

@@ -332,6 +332,47 @@ static void test_never_half(void **state)
     assert_int_equal(n_entries(dir), 1);
 }
 
+static void test_own_path(void **state)
+{
+    (void)state;
+    char path[64];
+    static const struct {
+        const char *variable, *home, *want; /* want NULL: no place */
+    } rows[] = {
+        { "/data", "/home/u", "/data/vram-llm/f" },
+        { "data", "/home/u", "/home/u/.local/share/vram-llm/f" }, /* relative: not by the rules */
+        { "", "/home/u", "/home/u/.local/share/vram-llm/f" },
+        { NULL, "/home/u", "/home/u/.local/share/vram-llm/f" },
+        { NULL, "u", NULL },
+        { NULL, NULL, NULL },
+        { "/a-directory-whose-name-alone-is-as-long-as-the-room-for-the-path", "/home/u", NULL },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO_FREE char *home = getenv("HOME") ? strdup(getenv("HOME")) : NULL;
+        rows[i].variable ? setenv("VR_TEST_HOME", rows[i].variable, 1) : unsetenv("VR_TEST_HOME");
+        rows[i].home ? setenv("HOME", rows[i].home, 1) : unsetenv("HOME");
+        bool found = vr_file_own_path("VR_TEST_HOME", ".local/share", "f", path, sizeof path);
+        if (home) setenv("HOME", home, 1);
+        assert_int_equal(found, rows[i].want != NULL);
+        if (found) assert_string_equal(path, rows[i].want);
+    }
+}
+
+static void test_parents(void **state)
+{
+    (void)state;
+    const char *dir = fresh_dir(), *path = in(dir, "a/b/c/file");
+    struct vr_err err = { 0 };
+    for (int twice = 0; twice < 2; twice++) assert_true(vr_file_make_parents(path, &err));
+    assert_int_equal(mode_of(in(dir, "a/b/c")), 0700);
+    assert_int_equal(n_entries(in(dir, "a/b/c")), 0);
+    spill(in(dir, "plain"), "");
+    assert_false(vr_file_make_parents(in(dir, "plain/b/c"), &err));
+    assert_non_null(strstr(err.msg, "plain/b: cannot make the directory: Not a directory"));
+    assert_true(vr_file_make_parents("file", &err));
+    assert_true(vr_file_make_parents("", &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,7 +381,8 @@ int main(void)
         cmocka_unit_test(test_permissions), cmocka_unit_test(test_unwritable_directory),
         cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_awkward_names),
         cmocka_unit_test(test_devices),     cmocka_unit_test(test_links),
-        cmocka_unit_test(test_never_half),
+        cmocka_unit_test(test_never_half),  cmocka_unit_test(test_own_path),
+        cmocka_unit_test(test_parents),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }
