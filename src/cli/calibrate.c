@@ -335,7 +335,8 @@ static void measure_pair(struct work *w, uint16_t a, uint16_t b)
 {
     struct vr_machine *m = &w->in->machine;
     char visible[160];
-    snprintf(visible, sizeof visible, "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
+    bool one_card = !strcmp(m->devices[a].uuid, m->devices[b].uuid); /* GGML_CUDA_DEVICES: the engine shows it twice */
+    snprintf(visible, sizeof visible, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
     struct vr_measure_where where = {
         .device = "CUDA0", .peer = "CUDA1", .visible = visible, .cpu = w->cpu, .timeout_ms = STEP_MS
     };

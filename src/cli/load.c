@@ -97,6 +97,21 @@ static void engine_name(const struct vr_input *in, struct seen *s, uint16_t devi
         snprintf(out, n, "CUDA%zu", at);
 }
 
+static bool same_card(const struct vr_device *a, const struct vr_device *b)
+{
+    return a->uuid[0] && strcmp(a->uuid, b->uuid) == 0;
+}
+
+/* Cards that are shown more than once (GGML_CUDA_DEVICES) are counted in turn by the engine: with all of them in their
+ * order its numbers are ours. */
+static void see_copies(const struct vr_machine *m, struct seen *s)
+{
+    bool copies = false;
+    for (size_t i = 1; i < m->n_devices; i++) copies |= same_card(&m->devices[i], &m->devices[0]);
+    for (size_t i = 0; copies && i < m->n_devices; i++)
+        if (strcmp(m->devices[i].backend, "CUDA") == 0) see(s, (uint16_t)i);
+}
+
 /* Nothing else is visible to the engine: a CUDA context costs half a GiB on every device that it sees. By UUID, or by
  * numbers in PCI order where a driver tells none. */
 static void set_visible(const struct vr_input *in, const struct seen *s, struct vr_buf *env)
@@ -108,6 +123,9 @@ static void set_visible(const struct vr_input *in, const struct seen *s, struct 
     vr_buf_adds(env, "CUDA_VISIBLE_DEVICES=");
     for (size_t i = 0; i < s->n; i++) {
         const struct vr_device *d = &in->machine.devices[s->devices[i]];
+        bool again = false;
+        for (size_t k = 0; k < i; k++) again |= same_card(d, &in->machine.devices[s->devices[k]]);
+        if (again) continue;
         vr_buf_addf(env, "%s%s", i ? "," : "", by_uuid ? d->uuid : d->id + strcspn(d->id, "0123456789"));
     }
     vr_buf_addc(env, '\0', 1);
@@ -274,6 +292,7 @@ static bool add_plan(const struct vr_options *o, const struct vr_models *m, cons
     if (usable.n == 0) return add_host_plan(o, &ask, out, err);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
+    if (!virtual) see_copies(&in.machine, &seen);
     json_object_update_new(load, json_placement(&in, &outcome, &seen, virtual));
     set_companion_devices(&in, &outcome, &seen, virtual, load);
     list_devices(&in, &usable, &outcome, &seen, virtual, out);

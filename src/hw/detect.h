@@ -9,9 +9,13 @@ struct vr_detect {
     const char *nvml;  /* a library; "" for none; NULL: $VRAM_LLM_NVML or libnvidia-ml.so.1 */
     const char *sysfs; /* /sys */
     const char *proc;  /* /proc */
+    const char *shown; /* how many CUDA devices the engine is to show; NULL: $GGML_CUDA_DEVICES */
 };
 
-/* A machine without a GPU or without a driver is a success with fewer devices; what was odd is in out->note and in the
+/* Where GGML_CUDA_DEVICES makes the engine show one card as several, they are several here: with the same UUID, each
+ * with its share of what is free.
+ *
+ * A machine without a GPU or without a driver is a success with fewer devices; what was odd is in out->note and in the
  * devices' notes. Ids are backend and index among that backend's devices, in NVML's or PCI order; whoever starts the
  * engine passes CUDA_VISIBLE_DEVICES by UUID in this order, since CUDA's own order differs. */
 bool vr_machine_detect(const struct vr_detect *opts, struct vr_machine *out, struct vr_err *err) VR_MUST_CHECK;

@@ -152,6 +152,14 @@ test('what was learned is used by the next start, and lowered by a load that sho
   ok(/learned\s+CUDA1: of the memory that it reports as free 4\.00 GiB cannot be had/.test(doctor) && doctor.includes(`rm ${file}`), doctor);
 });
 
+test('cards that GGML_CUDA_DEVICES shows several times: the engine sees each once, and counts as we do', async () => {
+  const s = await serve({ env: { ...cards, GGML_CUDA_DEVICES: '5' }, args: ['--devices', '0,3,4', '--tensor-split', '1,1,1'] });
+  const load = JSON.parse(s.seen().find((e) => e.kind === 'LOAD').json);
+  equal(load.devices, ['CUDA0', 'CUDA3', 'CUDA4']);
+  const visible = /CUDA_VISIBLE_DEVICES=([^\0]*)/.exec(fs.readFileSync(`/proc/${await enginePid(s)}/environ`, 'utf8'))?.[1];
+  equal(visible.split(',').map((u) => u.slice(0, 9)), ['GPU-11111', 'GPU-22222', 'GPU-33333'], 'each card once');
+});
+
 test('an engine that always runs out of memory ends the server with its sentence', async () => {
   const s = await serve({ env: cards, engine: { starts: Array(20).fill(oom('load')), count: scratchFile('c') }, ready: false });
   equal((await s.ended).code, 4, s.text());

@@ -26,9 +26,11 @@ static int make_tree(void **state)
     return 0;
 }
 
+static const char *shown = "";
+
 static void detect(const char *library)
 {
-    const struct vr_detect opts = { .nvml = library, .sysfs = scratch_dir, .proc = proc };
+    const struct vr_detect opts = { .nvml = library, .sysfs = scratch_dir, .proc = proc, .shown = shown };
     struct vr_err err = { 0 };
     if (!vr_machine_detect(&opts, &m, &err)) fail_msg("%s", err.msg);
 }
@@ -68,6 +70,36 @@ static void test_no_nvidia_driver(void **state)
     assert_non_null(strstr(m.note, "Driver Not Loaded"));
 }
 
+/* GGML_CUDA_DEVICES: as the engine counts and shares (ggml_cuda_init, ggml_backend_cuda_device_get_memory). */
+static void test_shown_as_many(void **state)
+{
+    (void)state;
+    static const uint64_t free_mib[] = { 23287 / 2, 24111 / 2, 11047 };
+    shown = "5";
+    detect(stub());
+    assert_int_equal(m.n_devices, 6);
+    assert_string_equal(m.devices[4].id, "CUDA4");
+    assert_string_equal(m.devices[5].id, "ROCm0");
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(m.devices[i].uuid, m.devices[i % 3].uuid);
+        assert_int_equal(m.devices[i].free_bytes / VR_MIB, free_mib[i % 3]);
+        assert_int_equal(m.devices[i].total_bytes, m.devices[i % 3].total_bytes);
+        for (size_t k = 0; k < i; k++) assert_non_null(vr_machine_link(&m, i, k));
+    }
+    assert_int_equal(m.devices[2].numa, 1);
+    assert_int_equal(m.n_links, 10);
+    assert_int_equal(vr_machine_link(&m, 1, 3)->kind, VR_LINK_NVLINK);
+    assert_true(vr_machine_link(&m, 0, 3)->p2p);
+    assert_string_equal(m.note, "GGML_CUDA_DEVICES shows 3 cards as 5.");
+    static const char *const ignored[] = { "0", "-1", "3", "2", "many", "17", "" };
+    for (size_t i = 0; i < VR_COUNT(ignored); i++) {
+        shown = ignored[i];
+        detect(stub());
+        assert_int_equal(m.n_devices, 4);
+        assert_string_equal(m.note, "");
+    }
+}
+
 /* Whatever this computer has, looking at it works, and twice the same. */
 static void test_this_computer(void **state)
 {
@@ -88,6 +120,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_both),
         cmocka_unit_test(test_no_nvidia_driver),
+        cmocka_unit_test(test_shown_as_many),
         cmocka_unit_test(test_this_computer),
     };
     return cmocka_run_group_tests(tests, make_tree, scratch_teardown);
