@@ -178,10 +178,11 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
     else if (n_attention < m->n_layers)
         snprintf(attention, sizeof attention, " (%" PRIu32 " with attention)", n_attention);
     vr_show_title(out, m->name);
-    char parts[32] = "";
+    char parts[32] = "", mib[64] = "";
     if (m->n_parts > 1) snprintf(parts, sizeof parts, " in %" PRIu32 " files", m->n_parts);
-    vr_show_fact(out, "weights", "%s (%s MiB)%s, %s, %s parameters", vr_fmt_bytes(&x, m->tensor_bytes),
-                 vr_fmt_mib(&z, m->tensor_bytes, 1), parts, m->quant, vr_fmt_short(&y, (double)m->params));
+    if (m->tensor_bytes >> 30) snprintf(mib, sizeof mib, " (%s MiB)", vr_fmt_mib(&z, m->tensor_bytes, 1));
+    vr_show_fact(out, "weights", "%s%s%s, %s, %s parameters", vr_fmt_bytes(&x, m->tensor_bytes), mib, parts, m->quant,
+                 vr_fmt_short(&y, (double)m->params));
     vr_show_fact(out, "architecture", "%s, %" PRIu32 " layers%s, width %s, vocabulary %s", m->arch, m->n_layers,
                  attention, vr_fmt_count(&x, m->n_embd), vr_fmt_count(&y, m->n_vocab));
     if (m->n_expert)
@@ -247,8 +248,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no_plan = { 0 };
-    bool asked = in.budgets.n > 0; /* without a device there is nothing to place, and the answer stays a matter of ms */
-    bool planned = asked && vr_fit_plan(&ask, &(struct vr_wish){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
+    bool planned = vr_fit_plan(&ask, &(struct vr_wish){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
     if (o->json) {
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
                                  vr_json_goal(&ask.context, o->optimize), "machine", vr_json_machine(&in));
@@ -262,7 +262,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     show_layers(out, &a, o->all_layers);
     vr_buf_adds(out, "\n");
     vr_show_machine(out, &in);
-    if (asked) vr_buf_adds(out, "\n");
+    vr_buf_adds(out, "\n");
     if (planned)
         vr_show_outcome(out, &ask, &outcome);
     else
