@@ -256,13 +256,15 @@ static bool print_plan(const struct vr_options *o, const struct vr_fit_ask *ask,
     return print(plan, &out->plan_json, err);
 }
 
-/* Without a device the settings say all on the host already, and the plan is there to be looked at. */
+/* Without a device the settings say all on the host already, and the plan is there to be looked at: a model that is
+ * larger than the memory can still be mapped. What the user asked for in vain is refused. */
 static bool add_host_plan(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_load *out, struct vr_err *err)
 {
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no = { 0 };
     if (vr_placement_find(o, ask, &outcome, &no)) return print_plan(o, ask, &outcome, out, err);
-    vr_log(VR_DEBUG, "there is no plan to show: %s", no.msg);
+    if (no.code == VR_EUSAGE) return vr_fail(err, VR_EUSAGE, "%s", no.msg);
+    vr_log(VR_WARN, "there is no plan: %s", no.msg);
     return true;
 }
 

@@ -2,17 +2,19 @@
  * that loads, runs and talks nonsense, in a second and without a download.
  *
  *     tiny-model OUT [--layers 6] [--embd 128] [--heads 4] [--kv 2] [--ff 256] [--experts 0] [--used 2] [--vocab 512]
- *                    [--ctx 8192] [--type f16] [--template tools|think|none] [--embedding] [--seed 1] [--arch
- * llama|qwen2vl]
+ *                    [--ctx 8192] [--type f16] [--template tools|think|none] [--embedding] [--seed 1]
+ *                    [--arch llama|qwen2vl] [--hollow]
  *
  * Tokens are the 256 bytes (spelled as GPT-2 spells them), the pairs that merges make of lower-case letters, filler
- * words up to --vocab, and five special ones at the end. */
+ * words up to --vocab, and five special ones at the end. With --hollow the weights are a hole in the file, for
+ * random-fill: so that it need not be small. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <ggml.h>
 #include <gguf.h>
@@ -20,8 +22,8 @@
 static struct {
     long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed;
     const char *type, *template, *arch;
-    bool embedding;
-} opt = { 6, 128, 4, 2, 256, 0, 2, 512, 8192, 1, "f16", "tools", "llama", false };
+    bool embedding, hollow;
+} opt = { 6, 128, 4, 2, 256, 0, 2, 512, 8192, 1, "f16", "tools", "llama", false, false };
 
 static const char template_tools[] =
     "{% if tools %}<|im_start|>system\n# Tools\n\nYou may call functions. They are described within "
@@ -80,7 +82,7 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
                                      : ggml_new_tensor_3d(m->ctx, type, a, b, c);
     if (!t) fail("out of memory");
     ggml_set_name(t, name);
-    int64_t rows = ggml_nelements(t) / a;
+    int64_t rows = opt.hollow ? 0 : ggml_nelements(t) / a;
     float *row = malloc((size_t)a * sizeof *row);
     for (int64_t r = 0; row && r < rows; r++) {
         for (long i = 0; i < a; i++) {
@@ -238,6 +240,8 @@ static void read_options(int argc, char **argv)
         long *number = option(argv[i]);
         if (strcmp(argv[i], "--embedding") == 0)
             opt.embedding = true;
+        else if (strcmp(argv[i], "--hollow") == 0)
+            opt.hollow = true;
         else if (i + 1 == argc)
             fail("an option has no value");
         else if (number)
@@ -266,7 +270,7 @@ int main(int argc, char **argv)
     long experts = opt.experts ? opt.experts : 1;
     size_t per_layer = (size_t)(4 * opt.embd * opt.embd + 3 * opt.embd * opt.ff * experts);
     size_t bytes = (per_layer * (size_t)opt.layers + 2 * (size_t)(opt.embd * opt.vocab)) * 4 + (64 << 20);
-    m.ctx = ggml_init((struct ggml_init_params){ bytes, NULL, false });
+    m.ctx = ggml_init((struct ggml_init_params){ opt.hollow ? 64 << 20 : bytes, NULL, opt.hollow });
     m.gguf = gguf_init_empty();
     if (!m.ctx || !m.gguf) fail("out of memory");
     add_settings(m.gguf);
@@ -275,7 +279,10 @@ int main(int argc, char **argv)
     for (long il = 0; il < opt.layers; il++) add_layer(&m, il);
     add(&m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
     add(&m, "output.weight", m.type, opt.embd, opt.vocab, 0);
-    if (!gguf_write_to_file(m.gguf, argv[1], false)) fail("cannot write the file");
+    if (!gguf_write_to_file(m.gguf, argv[1], opt.hollow)) fail("cannot write the file");
+    int64_t last = gguf_get_n_tensors(m.gguf) - 1;
+    size_t end = gguf_get_meta_size(m.gguf) + gguf_get_tensor_offset(m.gguf, last) + gguf_get_tensor_size(m.gguf, last);
+    if (opt.hollow && truncate(argv[1], (off_t)end) != 0) fail("cannot make the file as large as it is");
     gguf_free(m.gguf);
     ggml_free(m.ctx);
     return 0;
