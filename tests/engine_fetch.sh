@@ -113,11 +113,34 @@ check "get chooses nothing" test ! -e "$E/lib"
 check "once" fetch X=1 -- get cpu
 check "is enough" calls 1
 
-if [ ! -e /dev/nvidiactl ] && [ ! -e /proc/driver/nvidia/version ] && [ ! -e /dev/dxg ]; then
-  check "choose" fetch X=1 --
-  check "chooses the CPU" test "$(cut -d ' ' -f 1 "$E/which")" = cpu
-  check "libraries are in place" test -f "$E/lib/libllama.so"
-fi
+# Cards as /sys, /dev and /proc show them.
+none="SYSFS=$tmp/none DEV=$tmp/none PROC=$tmp/none"
+kind() { # environment... -> what it says
+  # shellcheck disable=SC2086
+  env -u VULKAN $none "$@" "$here/tools/engine-kind"
+}
+card() { # name vendor bytes
+  mkdir -p "$tmp/$1/class/drm/card0/device"
+  echo "$2" >"$tmp/$1/class/drm/card0/device/vendor"
+  echo "$3" >"$tmp/$1/class/drm/card0/device/mem_info_vram_total"
+}
+card amd 0x1002 25753026560
+card apu 0x1002 536870912
+card intel 0x8086 17179869184
+mkdir -p "$tmp/nv"
+touch "$tmp/nv/nvidiactl"
+check "no card" test "$(kind X=1)" = cpu
+check "a card of AMD's" test "$(kind SYSFS="$tmp/amd")" = vulkan
+check "that is not wanted" test "$(kind SYSFS="$tmp/amd" VULKAN=0)" = cpu
+check "a processor with graphics" test "$(kind SYSFS="$tmp/apu")" = cpu
+check "a card of Intel's" test "$(kind SYSFS="$tmp/intel")" = cpu
+check "that is wanted" test "$(kind SYSFS="$tmp/intel" VULKAN=1)" = vulkan
+check "NVIDIA's driver comes first" test "$(kind SYSFS="$tmp/amd" DEV="$tmp/nv")" = cuda
+
+# shellcheck disable=SC2086
+check "choose" fetch $none --
+check "chooses the CPU" test "$(cut -d ' ' -f 1 "$E/which")" = cpu
+check "libraries are in place" test -f "$E/lib/libllama.so"
 check "Vulkan on request" fetch VULKAN=1 --
 check "is chosen" test -f "$E/lib/libggml-vulkan.so"
 check "headers are in place" test -f "$E/src/ggml/src/ggml-backend-impl.h"

@@ -157,6 +157,26 @@ static void show_learned(struct vr_buf *out, const struct vr_machine *m)
                      VR_LEARNED_DAYS, path);
 }
 
+/* Cards that are there, and that serve leaves alone: a line for NVIDIA's, one for the others. */
+static void show_unused(struct vr_buf *out, const struct vr_machine *m)
+{
+    for (int cuda = 1; cuda >= 0; cuda--) {
+        VR_AUTO_BUF line = { 0 };
+        for (size_t i = 0; i < m->n_devices; i++) {
+            const struct vr_device *d = &m->devices[i];
+            if ((strcmp(d->backend, "CUDA") == 0) != cuda || vr_engine_runs(d->backend)) continue;
+            vr_buf_addf(&line, "%s%s", line.n ? ", " : "", d->id);
+        }
+        if (!line.n) continue;
+        vr_buf_adds(&line,
+                    cuda ? ": not used by serve, because this engine has no CUDA. tools/gpu/build-cuda builds it; "
+                           "VULKAN=1 make run does without."
+                         : ": not used by serve, because this engine has no Vulkan. VULKAN=1 make run brings one "
+                           "that has.");
+        show_notes(out, "", vr_buf_str(&line));
+    }
+}
+
 static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virtual)
 {
     const struct vr_machine *m = &in->machine;
@@ -177,6 +197,7 @@ static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virt
     if (*m->note) vr_buf_adds(out, "\n");
     show_notes(out, "", m->note);
     for (size_t i = 0; i < m->n_devices; i++) show_notes(out, m->devices[i].id, m->devices[i].note);
+    if (!virtual) show_unused(out, m);
 }
 
 bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "engine/engine.h"
+#include "engine/vulkan.h"
 #include "hw/detect.h"
 #include "hw/profile.h"
 #include "hw/spec.h"
@@ -23,15 +24,33 @@ static void take_calibration(struct vr_machine *m)
         vr_machine_note(m, "what bench measured is not used: %s", err.msg);
 }
 
+/* Cards that this engine reaches through Vulkan only. */
+static void find_vulkan(struct vr_machine *m)
+{
+    struct vr_vulkan list;
+    struct vr_err err = { 0 };
+    if (vr_engine_has("cuda") || !vr_engine_has("vulkan")) return;
+    if (vr_vulkan_list(&list, &err))
+        vr_vulkan_join(&list, m);
+    else
+        vr_machine_note(m, "The engine's Vulkan backend does not answer: %s.", err.msg);
+}
+
+bool vr_input_detect(struct vr_machine *out, struct vr_err *err)
+{
+    if (!vr_machine_detect(NULL, out, err)) return false;
+    find_vulkan(out);
+    take_calibration(out);
+    return true;
+}
+
 static bool read_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
 {
     if (o->machine && o->gpus)
         return vr_fail(err, VR_EUSAGE, "--machine and --gpus both name the devices: give one of them");
     if (o->machine) return vr_profile_load(o->machine, out, err);
     if (o->gpus) return vr_machine_spec(o->gpus, NULL, out, err);
-    if (!vr_machine_detect(NULL, out, err)) return false;
-    take_calibration(out);
-    return true;
+    return vr_input_detect(out, err);
 }
 
 bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)

@@ -14,6 +14,8 @@ struct vr_input {
     struct vr_context context;
 };
 
+/* This computer: what detection finds, named as the engine will, with what was measured. */
+bool vr_input_detect(struct vr_machine *out, struct vr_err *err) VR_MUST_CHECK;
 /* --machine, --gpus or this computer. */
 bool vr_input_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err) VR_MUST_CHECK;
 /* The machine and --devices, --device-order, --reserve-mib, --min-budget-mib; the context. */

@@ -57,10 +57,11 @@ static void keep_usable(const struct vr_options *o, struct vr_input *in)
     for (size_t i = 0; i < in->budgets.n; i++) {
         const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
         bool cuda = strcmp(d->backend, "CUDA") == 0;
-        if (vr_input_is_virtual(o) || (cuda && (o->engine_program || vr_engine_has("cuda"))))
+        if (vr_input_is_virtual(o) || (cuda && o->engine_program) || vr_engine_runs(d->backend))
             in->budgets.items[n++] = in->budgets.items[i];
         else
-            vr_log(VR_WARN, "%s (%s) is not used: this engine has no backend for it", d->id, d->name);
+            vr_log(VR_WARN, "%s (%s) is not used: this engine has no backend for it; vram-llm doctor says more", d->id,
+                   d->name);
     }
     in->budgets.n = n;
 }
@@ -87,12 +88,15 @@ static uint16_t device_by_id(const struct vr_machine *m, const char *id)
     return i;
 }
 
-/* The engine's name of a device: CUDA counts those that it sees. Virtual ones are called as we call them. */
+/* The engine's name of a device: CUDA counts those that it sees. Virtual ones are called as we call them, and Vulkan's
+ * we call as it does. */
 static void engine_name(const struct vr_input *in, struct seen *s, uint16_t device, bool virtual, char *out, size_t n)
 {
-    size_t at = see(s, device);
-    if (virtual)
-        snprintf(out, n, "%s", in->machine.devices[device].id);
+    const struct vr_device *d = &in->machine.devices[device];
+    bool counted = strcmp(d->backend, "CUDA") == 0;
+    size_t at = virtual || counted ? see(s, device) : 0;
+    if (virtual || !counted)
+        snprintf(out, n, "%s", d->id);
     else
         snprintf(out, n, "CUDA%zu", at);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/input.h"
 #include "hw/gauge.h"
 
 static json_t *json_or_null(int v) { return v < 0 ? json_null() : json_integer(v); }
@@ -31,7 +32,8 @@ static json_t *json_reading(const struct vr_reading *r)
 int vr_cmd_meter_process(void)
 {
     struct vr_err err = { 0 };
-    struct vr_gauge *g = vr_gauge_new(NULL, &err);
+    static struct vr_machine m;
+    struct vr_gauge *g = vr_input_detect(&m, &err) ? vr_gauge_new(NULL, &m, &err) : NULL;
     struct vr_reading *r = calloc(1, sizeof *r);
     bool ok = g && r;
     while (ok && vr_gauge_read(g, r, &err)) {

@@ -40,6 +40,12 @@ bool vr_engine_has(const char *backend)
     return found;
 }
 
+bool vr_engine_runs(const char *backend)
+{
+    return (strcmp(backend, "CUDA") == 0 && vr_engine_has("cuda")) ||
+           (strcmp(backend, "Vulkan") == 0 && vr_engine_has("vulkan"));
+}
+
 bool vr_engine_load_backends(struct vr_err *err)
 {
     static const char *const names[] = { "cuda", "hip", "musa", "vulkan", "sycl", "cann", "rpc" };

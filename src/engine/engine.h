@@ -14,6 +14,9 @@ bool vr_engine_dir(char *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 /* Is there a backend of that name ("cuda", "vulkan", "cpu") among them? */
 bool vr_engine_has(const char *backend);
 
+/* Can it run on devices of a machine that have this backend ("CUDA", "Vulkan")? */
+bool vr_engine_runs(const char *backend);
+
 /* Loads the libraries of real devices that lie beside the engine. One that does not load is told only if it is missed.
  * In a child process only. */
 bool vr_engine_load_backends(struct vr_err *err) VR_MUST_CHECK;

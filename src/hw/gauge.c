@@ -17,17 +17,14 @@ struct vr_gauge {
     uint64_t busy, ticks; /* of all cores, at the last reading */
 };
 
-struct vr_gauge *vr_gauge_new(const struct vr_detect *opts, struct vr_err *err)
+struct vr_gauge *vr_gauge_new(const struct vr_detect *opts, const struct vr_machine *m, struct vr_err *err)
 {
     struct vr_gauge *g = calloc(1, sizeof *g);
     if (!g) {
         vr_fail_nomem(err, "watching the devices");
         return NULL;
     }
-    if (!vr_machine_detect(opts, &g->first, err)) {
-        free(g);
-        return NULL;
-    }
+    g->first = *m;
     g->nvml = vr_nvml_open(opts ? opts->nvml : NULL);
     g->sysfs = opts && opts->sysfs ? opts->sysfs : "/sys";
     g->proc = opts && opts->proc ? opts->proc : "/proc";

@@ -16,8 +16,9 @@ struct vr_reading {
 };
 
 struct vr_gauge;
-/* Looks at the computer once, and keeps the driver's library open. */
-struct vr_gauge *vr_gauge_new(const struct vr_detect *opts, struct vr_err *err) VR_MUST_CHECK;
+/* Watches these devices; keeps the driver's library open. */
+struct vr_gauge *vr_gauge_new(const struct vr_detect *opts, const struct vr_machine *m,
+                              struct vr_err *err) VR_MUST_CHECK;
 void vr_gauge_free(struct vr_gauge *g);
 /* May take as long as the driver does: seconds when a card was lost. */
 bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *err) VR_MUST_CHECK;

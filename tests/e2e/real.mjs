@@ -47,7 +47,7 @@ export async function up(model, args = [], env = {}) {
     s.url ??= /https?:\/\/127\.0\.0\.1:\d+/.exec(s.text())?.[0];
     const health = s.url ? await fetch(s.url + '/health').then((r) => r.json()).catch(() => ({})) : {};
     if (health.status === 'ok') break;
-    if (i > 1200 || child.exitCode !== null) throw new Error('not up: ' + s.text());
+    if (i > 3600 || child.exitCode !== null) throw new Error('not up: ' + s.text());
     await sleep(50);
   }
   s.get = (where) => fetch(s.url + where).then((r) => r.json());

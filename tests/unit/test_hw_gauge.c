@@ -12,12 +12,14 @@ static struct vr_gauge *gauge(const char *nvml)
 {
     struct vr_err err = { 0 };
     const char *stub = getenv("VR_STUB_NVML");
-    struct vr_gauge *g = vr_gauge_new(&(struct vr_detect){ .nvml = nvml   ? nvml
-                                                                   : stub ? stub
-                                                                          : "build/tests/libnvml-stub.so",
-                                                           .sysfs = root,
-                                                           .proc = proc },
-                                      &err);
+    const struct vr_detect where = { .nvml = nvml   ? nvml
+                                             : stub ? stub
+                                                    : "build/tests/libnvml-stub.so",
+                                     .sysfs = root,
+                                     .proc = proc };
+    static struct vr_machine m;
+    if (!vr_machine_detect(&where, &m, &err)) fail_msg("%s", err.msg);
+    struct vr_gauge *g = vr_gauge_new(&where, &m, &err);
     if (!g) fail_msg("%s", err.msg);
     return g;
 }
