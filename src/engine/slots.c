@@ -116,24 +116,29 @@ static uint32_t shared(const struct vr_slots *s, const struct vr_slot *slot, con
     return k;
 }
 
-/* Whether a slot is beside one that is in use. Where sequences have cells of their own, the engine computes only such
- * together that are numbered without a gap: each gap is one more pass over all weights, in every step. */
-static bool beside(const struct vr_slots *s, uint32_t i)
+/* How many of the two slots beside one are in use. Where sequences have cells of their own, the engine computes only
+ * such together that are numbered without a gap: each gap is one more pass over all weights, in every step. */
+static int beside(const struct vr_slots *s, uint32_t i)
 {
-    if (s->e->unified) return false;
-    return (i > 0 && s->slot[i - 1].choice) || (i + 1 < s->n && s->slot[i + 1].choice);
+    if (s->e->unified) return 0;
+    return (i > 0 && s->slot[i - 1].choice) + (i + 1 < s->n && s->slot[i + 1].choice);
 }
 
-/* The idle slot whose memory is missed least: an empty one, one that leaves no gap, the one not used for longest. */
+/* The idle slot whose memory is missed least: an empty one, one that closes a gap, one that leaves
+ * none, the one not used for longest. */
 static struct vr_slot *idle(struct vr_slots *s, const struct vr_slot *not_this)
 {
     struct vr_slot *best = NULL;
-    bool best_beside = false;
+    int best_beside = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         struct vr_slot *slot = &s->slot[i];
         if (slot->choice || slot->held || slot == not_this) continue;
-        bool near = beside(s, i), empty = slot->n == 0, best_empty = best && best->n == 0;
-        bool better = !best ? true : empty != best_empty ? empty : near != best_beside ? near : slot->used < best->used;
+        int near = beside(s, i);
+        bool empty = slot->n == 0, best_empty = best && best->n == 0;
+        bool better = !best                 ? true
+                      : empty != best_empty ? empty
+                      : near != best_beside ? near > best_beside
+                                            : slot->used < best->used;
         if (better) best = slot, best_beside = near;
     }
     return best;

@@ -22,6 +22,7 @@ struct vr_slot {
     } bends[VR_MOST_BENDS];
     uint32_t n_bends;
     bool held;     /* used for something that is not a choice */
+    bool filler;   /* the batch has a token behind its own that is to be forgotten */
     uint64_t used; /* when it was last used */
 };
 

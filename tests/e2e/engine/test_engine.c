@@ -71,6 +71,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_fairness),
         cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_gaps),
         cmocka_unit_test(test_json_schema),
         cmocka_unit_test(test_tools),
         cmocka_unit_test(test_reasoning),

@@ -36,6 +36,7 @@ void test_context_is_full(void **state);
 void test_cancel(void **state);
 void test_fairness(void **state);
 void test_neighbours(void **state);
+void test_gaps(void **state);
 void test_json_schema(void **state);
 void test_tools(void **state);
 void test_reasoning(void **state);
