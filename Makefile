@@ -150,7 +150,7 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	  $(ENGINE_LIBS) -lstdc++
 
 check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
-	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
+	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" TINY_MMPROJ="$(abspath $(B)/tests/tiny-mmproj)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
 	@tests/bench.sh "$(B)"

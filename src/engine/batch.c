@@ -102,7 +102,7 @@ static void sweep(struct vr_batcher *b)
             j->n_left = 0;
             b->totals.cancelled++;
         }
-        if (j->n_left) {
+        if (j->n_left || j == b->looking) {
             at = &j->next;
             continue;
         }
@@ -111,13 +111,13 @@ static void sweep(struct vr_batcher *b)
     }
 }
 
-void vr_batcher_stop(struct vr_batcher *b)
-{
-    vr_live_cancel_all(b->live);
-    sweep(b);
-}
-
 bool vr_batcher_busy(const struct vr_batcher *b) { return b->jobs != NULL; }
+
+void vr_batcher_share(struct vr_batcher *b, bool (*turn)(void *ctx), void *ctx)
+{
+    b->turn = turn;
+    b->turn_ctx = ctx;
+}
 
 static void say_begin(struct vr_batcher *b, struct vr_job *j, uint32_t n_cached)
 {
@@ -349,43 +349,10 @@ static void unsettle(struct vr_batcher *b)
     }
 }
 
-/* Computes one picture that is next in a prompt, the oldest request's first. Streams wait for it. False: there is none.
- */
-static bool look(struct vr_batcher *b, int *rc, struct vr_err *err)
-{
-    struct vr_choice *c = NULL;
-    for (uint32_t i = 0; i < b->slots.n; i++) {
-        struct vr_choice *o = b->slots.slot[i].choice;
-        if (o && vr_choice_picture(o) && (!c || o->start_ms < c->start_ms)) c = o;
-    }
-    if (!c) return false;
-    const struct vr_picture *p = vr_choice_picture(c);
-    struct vr_slot *slot = c->slot;
-    struct vr_request *r = c->job->request;
-    do {
-        vr_live_begin(b->live, &r, 1);
-        *rc = vr_bridge_scene_decode(c->prompt->scene, p->part, b->e->ctx, vr_slot_pos(slot, slot->n), slot->seq, err);
-        vr_live_end(b->live, &r, 1);
-        if (*rc == 1) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
-    } while (*rc == 1 && vr_slots_evict(&b->slots));
-    b->totals.batches++;
-    if (*rc == 0 && vr_slot_push_picture(slot, c->todo + slot->n, p->n, p->n_pos)) {
-        b->totals.prompt_tokens += p->n;
-        return true;
-    }
-    if (*rc == 2)
-        vr_slots_resync(&b->slots, slot);
-    else
-        vr_slots_clear(&b->slots, slot);
-    if (*rc == 0 || *rc == 1) vr_job_fail(b, c->job, 503, "the context has no room for this picture");
-    if (*rc == 1) *rc = 0;
-    return true;
-}
-
 static bool dies(struct vr_batcher *b, int rc, const struct vr_err *err, bool *dead, struct vr_failure *why)
 {
     if (rc >= 0) return false;
-    (void)b;
+    b->dead = true;
     vr_failure_explain(why, VR_AT_DECODE, err->msg[0] ? err->msg : "the engine failed while computing", true);
     if (rc == -2) why->out_of_memory = true;
     return *dead = true;
@@ -404,7 +371,8 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
     }
     if (!b->e->text) return false;
     assign(b);
-    if (b->e->eyes && look(b, &rc, &err)) {
+    if (b->e->eyes && vr_look_step(b, &rc, &err)) {
+        if (b->dead) return *dead = true; /* in a turn of the others, which has told why */
         if (dies(b, rc, &err, dead, why)) return true;
         sweep(b);
     }

@@ -60,7 +60,11 @@ struct vr_batcher {
     struct vr_draft *draft; /* NULL: none */
     struct llama_batch batch;
     struct vr_request **in_batch;
-    struct vr_job *jobs; /* in the order they came */
+    struct vr_job *jobs;    /* in the order they came */
+    struct vr_job *looking; /* whose picture is being computed; NULL: none */
+    bool (*turn)(void *ctx);
+    void *turn_ctx;
+    bool dead;
     struct vr_buf piece, probs;
     struct vr_totals totals;
     /* how fast it goes */
@@ -86,6 +90,10 @@ void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const 
 uint32_t vr_batch_fill(struct vr_batcher *b, bool with_prompts);
 /* After computing it: what was in it only to close gaps leaves the engine's memory. */
 void vr_batch_unfill(struct vr_batcher *b);
+/* Tokens of one prompt that the streams can wait for. */
+uint32_t vr_batch_chunk(const struct vr_batcher *b);
+/* Computes one picture. False: there is none. rc is llama_decode's; b->dead is set when a turn of the others failed. */
+bool vr_look_step(struct vr_batcher *b, int *rc, struct vr_err *err);
 /* The picture that is the next thing to compute for a choice; NULL: text is, or nothing. */
 const struct vr_picture *vr_choice_picture(const struct vr_choice *c);
 

@@ -47,6 +47,14 @@ static uint32_t tokens_in(const struct vr_batcher *b, double ms, uint32_t room)
     return n < room ? (uint32_t)n : room;
 }
 
+uint32_t vr_batch_chunk(const struct vr_batcher *b)
+{
+    bool streams = false;
+    for (uint32_t i = 0; i < b->slots.n; i++)
+        streams |= b->slots.slot[i].choice && b->slots.slot[i].choice->state == VR_TEXT;
+    return streams ? tokens_in(b, SPARE_MS, b->e->n_batch) : b->e->n_batch;
+}
+
 /* The slot with the shortest rest, or the oldest request. */
 static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
 {
@@ -150,7 +158,7 @@ static uint32_t put_fillers(struct vr_batcher *b, uint32_t from, uint32_t to, ui
     struct vr_slot *slot = b->slots.slot;
     if (to - from > MOST_GAP || to - from > room) return 0;
     for (uint32_t i = from; i < to; i++)
-        if (slot[i].held || slot[i].n >= b->e->n_ctx_seq) return 0;
+        if (slot[i].choice || slot[i].held || slot[i].n >= b->e->n_ctx_seq) return 0;
     for (uint32_t i = from; i < to; i++) {
         b->in_batch[put(b, &slot[i], slot[i].n, 0, false)] = r;
         slot[i].filler = true;

@@ -96,7 +96,7 @@ bool vr_slots_evict(struct vr_slots *s)
     struct vr_slot *oldest = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
         struct vr_slot *slot = &s->slot[i];
-        if (!slot->choice && slot->n && (!oldest || slot->used < oldest->used)) oldest = slot;
+        if (!slot->choice && !slot->held && slot->n && (!oldest || slot->used < oldest->used)) oldest = slot;
     }
     if (oldest) vr_slots_clear(s, oldest);
     return oldest != NULL;
@@ -106,6 +106,7 @@ bool vr_slots_evict(struct vr_slots *s)
 static uint32_t shared(const struct vr_slots *s, const struct vr_slot *slot, const llama_token *prompt, uint32_t n)
 {
     uint32_t most = slot->n < n - 1 ? slot->n : n - 1, k = 0; /* the last token must be computed, for its logits */
+    if (slot->held) return 0;
     while (k < most && slot->tokens[k] == prompt[k]) k++;
     if (k == slot->n) return k;
     if (!s->e->can_cut) return 0;
