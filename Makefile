@@ -159,7 +159,7 @@ check-clients: $(B)/vram-llm $(B)/tests/fake-engine
 	@tests/clients/run "$(B)"
 
 # The page, in a real browser.
-check-browser: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/libnvml-stub.so
+check-browser: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/libnvml-stub.so
 	@tests/browser/run "$(B)"
 
 check-oracle:
