@@ -150,7 +150,7 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	  $(ENGINE_LIBS) -lstdc++
 
 check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
-	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" \
+	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" TINY_MMPROJ="$(abspath $(B)/tests/tiny-mmproj)" \
 	  tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
 	@tests/bench.sh "$(B)"
@@ -159,7 +159,7 @@ check-clients: $(B)/vram-llm $(B)/tests/fake-engine
 	@tests/clients/run "$(B)"
 
 # The page, in a real browser.
-check-browser: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/libnvml-stub.so
+check-browser: $(B)/vram-llm $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/libnvml-stub.so
 	@tests/browser/run "$(B)"
 
 check-oracle:

@@ -1,7 +1,8 @@
 // Chat with the model: a conversation that stays in this browser, streamed, stopped, asked again, edited.
 import { ApiError, stream } from './api.js';
-import { copyButton, count, fill, h, rate, sentence } from './dom.js';
+import { copyButton, count, fill, h, rate, sentence, svg } from './dom.js';
 import { markdown } from './markdown.js';
+import { Pictures, kept } from './pictures.js';
 import { strip } from './plan.js';
 
 const STORE = 'vram-llm.chat';
@@ -15,9 +16,10 @@ const settings = [ // id, label, attributes, hint
 
 function load() {
   try {
-    const kept = JSON.parse(localStorage.getItem(STORE) ?? '{}');
+    const store = JSON.parse(localStorage.getItem(STORE) ?? '{}');
     const fine = (m) => m && (m.role === 'user' || m.role === 'assistant') && typeof m.content === 'string';
-    return { system: String(kept.system ?? ''), options: kept.options ?? {}, messages: (kept.messages ?? []).filter(fine) };
+    const messages = (store.messages ?? []).filter(fine).map((m) => ({ ...m, pictures: kept(m.pictures) }));
+    return { system: String(store.system ?? ''), options: store.options ?? {}, messages };
   } catch {
     return { system: '', options: {}, messages: [] };
   }
@@ -28,6 +30,8 @@ export class Chat {
     Object.assign(this, load());
     this.running = null; // an AbortController
     this.ready = true;
+    this.sees = false; // the model takes pictures
+    this.trouble = ''; // about a picture
     this.build(root);
     this.show();
   }
@@ -37,6 +41,10 @@ export class Chat {
     this.input = h('textarea', { id: 'ch-input', rows: '1', placeholder: 'Say something', 'aria-label': 'Your message',
       on: { input: () => this.grow(), keydown: (e) => this.key(e) } });
     this.send = h('button', { type: 'submit', class: 'primary', id: 'ch-send' }, 'Send');
+    this.pictures = new Pictures({ changed: () => this.update(), say: (text) => { this.trouble = text; this.update(); },
+      taken: () => this.messages.reduce((n, m) => n + (m.pictures?.length ?? 0), 0) });
+    this.pictures.button.append(svg('svg', { viewBox: '0 0 20 20', 'aria-hidden': 'true', focusable: 'false' },
+      svg('rect', { x: '2.5', y: '3.5', width: '15', height: '13', rx: '2' }), svg('circle', { cx: '7', cy: '8', r: '1.5' }), svg('path', { d: 'M3 15l4.5-4 3 2.5 3-3.5 4 4' })));
     this.hint = h('p', { class: 'muted fine', role: 'status' });
     this.system$ = h('textarea', { id: 'ch-system', rows: '3', placeholder: 'You are a helpful assistant.', value: this.system,
       on: { input: () => { this.system = this.system$.value; this.save(); } } });
@@ -54,8 +62,11 @@ export class Chat {
         h('button', { type: 'button', class: 'small', id: 'ch-clear', on: { click: () => this.clear() } }, 'New conversation')),
       this.log,
       h('div', { class: 'dock' },
-        h('form', { class: 'composer', on: { submit: (e) => { e.preventDefault(); if (this.running) this.stop(); else this.submit(); } } }, this.input, this.send),
+        this.pictures.root,
+        h('form', { class: 'composer', on: { submit: (e) => { e.preventDefault(); if (this.running) this.stop(); else this.submit(); } } },
+          this.pictures.button, this.pictures.file, this.input, this.send),
         this.hint)), this.aside));
+    this.pictures.listen(root, () => this.sees);
   }
 
   setPlan(plan) {
@@ -69,12 +80,17 @@ export class Chat {
 
   save() {
     const { system, options } = this;
-    const messages = this.messages.map(({ role, content, reasoning, meta }) => ({ role, content, reasoning, meta }));
-    try { localStorage.setItem(STORE, JSON.stringify({ system, options, messages })); } catch { /* full or off: it lasts as long as the page */ }
+    const messages = this.messages.map(({ role, content, reasoning, meta, pictures, lost }) => ({ role, content, reasoning, meta, pictures, lost }));
+    const put = (list) => { localStorage.setItem(STORE, JSON.stringify({ system, options, messages: list })); };
+    try { put(messages); } catch { // full: without the pictures, then
+      try { put(messages.map((m) => (m.pictures?.length ? { ...m, pictures: [], lost: m.pictures.length } : m))); } catch { /* or off: it lasts as long as the page */ }
+    }
   }
 
   setNow(now) {
     this.ready = now.engine.state === 'ready';
+    if (this.ready) this.sees = now.engine.vision;
+    this.pictures.setLimit(now.max_body_bytes);
     const text = [now.stream_tok_s ? `${rate(now.stream_tok_s)} tokens/s measured` : null, this.predicted ? `${rate(this.predicted)} predicted` : null].filter(Boolean).join(', ');
     if (this.speed.textContent !== text) this.speed.textContent = text;
     this.update();
@@ -82,10 +98,14 @@ export class Chat {
 
   update() {
     this.send.textContent = this.running ? 'Stop' : 'Send';
-    this.send.disabled = !this.running && !this.ready;
-    const hint = this.ready ? 'Enter sends, Shift+Enter makes a new line.' : 'The model is not ready yet.';
+    this.send.disabled = !this.running && (!this.ready || this.pictures.busy > 0);
+    this.pictures.button.hidden = !this.sees;
+    const hint = this.trouble || (!this.ready ? 'The model is not ready yet.' : this.pictures.busy ? 'The picture is being made ready.'
+      : !this.sees && this.pictured() ? 'This model cannot see: pictures are not sent to it.' : 'Enter sends, Shift+Enter makes a new line.');
     if (this.hint.textContent !== hint) this.hint.textContent = hint;
   }
+
+  pictured() { return this.pictures.list.length > 0 || this.messages.some((m) => m.pictures?.length); }
 
   grow() {
     this.input.style.height = 'auto';
@@ -116,14 +136,20 @@ export class Chat {
     const root = h('article', { class: `message ${m.role}`, 'aria-label': m.role === 'user' ? 'You' : 'The model' });
     const node = { root, body: h('div', { class: 'body' }), reasoning: h('div', { class: 'body' }), foot: h('div', { class: 'message-foot' }) };
     node.think = h('details', { class: 'think', hidden: true }, node.thinkTitle = h('summary', {}, 'Reasoning'), node.reasoning);
-    root.append(node.think, node.body, node.foot);
+    node.shown = h('div', { class: 'shown' });
+    root.append(node.think, ...(m.role === 'user' ? [node.shown] : []), node.body, node.foot);
     this.paint(node, m, i);
     return node;
   }
 
   paint(node, m, i) {
     const live = this.running && i === this.messages.length - 1;
-    if (m.role === 'user') fill(node.body, m.content.split('\n').flatMap((line, k) => (k ? [h('br'), line] : [line])));
+    if (m.role === 'user') {
+      fill(node.shown, (m.pictures ?? []).map((url, k, all) => h('img', { src: url, alt: all.length > 1 ? `Picture ${k + 1} of yours` : 'A picture of yours' })),
+        m.lost ? h('p', { class: 'muted fine' }, m.lost > 1 ? `${m.lost} pictures that this browser had no room to keep` : 'A picture that this browser had no room to keep') : null);
+      fill(node.body, m.content.split('\n').flatMap((line, k) => (k ? [h('br'), line] : [line])));
+      node.body.hidden = !m.content;
+    }
     else fill(node.body, m.content ? markdown(m.content) : live && !m.reasoning ? h('span', { class: 'waiting', 'aria-label': 'Waiting for the first token' }) : null);
     node.think.hidden = !m.reasoning;
     if (m.reasoning) {
@@ -169,10 +195,11 @@ export class Chat {
 
   submit() {
     const text = this.input.value.trim();
-    if (!text || this.running || !this.ready) return;
+    if ((!text && !this.pictures.list.length) || this.running || !this.ready || this.pictures.busy) return;
     this.input.value = '';
+    this.trouble = '';
     this.grow();
-    this.messages.push({ role: 'user', content: text });
+    this.messages.push({ role: 'user', content: text, pictures: this.pictures.take() });
     this.answer();
   }
 
@@ -185,6 +212,7 @@ export class Chat {
   edit(i) {
     if (this.running) this.stop();
     this.input.value = this.messages[i].content;
+    this.pictures.set(this.messages[i].pictures ?? []);
     this.messages.length = i;
     this.save();
     this.show();
@@ -194,6 +222,8 @@ export class Chat {
 
   clear() {
     this.stop();
+    this.trouble = '';
+    this.pictures.set([]);
     this.messages = [];
     this.save();
     this.show();
@@ -203,7 +233,8 @@ export class Chat {
   stop() { this.running?.abort(); }
 
   body() {
-    const messages = this.messages.map(({ role, content }) => ({ role, content }));
+    const parts = ({ content, pictures }) => [...pictures.map((url) => ({ type: 'image_url', image_url: { url } })), ...(content ? [{ type: 'text', text: content }] : [])];
+    const messages = this.messages.map((m) => ({ role: m.role, content: this.sees && m.pictures?.length ? parts(m) : m.content }));
     if (this.system.trim()) messages.unshift({ role: 'system', content: this.system });
     const body = { messages, stream: true, stream_options: { include_usage: true } };
     for (const [id] of settings) {

@@ -1,10 +1,7 @@
 /* A step: drop what was cancelled, give waiting choices a slot, fill a batch, compute, let every choice speak that has
  * new logits.
  *
- * Streams first: each gets its one token in every batch. Prompts share what is left, the shortest first (most requests
- * wait least that way), but the oldest is never without a share. While streams run, a batch is kept as short as
- * SPARE_MS, by the speed that was measured; but prompts that take BRIEF_MS at most are taken whole, so that many that
- * come together become streams within a few steps. When sequences share the cells and they run out, what idle slots
+ * When sequences share the cells and they run out, what idle slots
  * remember goes first, then the youngest choice steps back and computes again later: nobody gets an error for somebody
  * else's length. */
 #include "engine/choice.h"
@@ -14,9 +11,7 @@
 
 #include "base/json.h"
 
-#define SPARE_MS 80.0
-#define BRIEF_MS 250.0
-enum { LEAST_CHUNK = 64, RATE_MS = 1000 };
+enum { RATE_MS = 1000 };
 
 struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_live *live, struct vr_buf *out,
                                   struct vr_err *err)
@@ -107,7 +102,7 @@ static void sweep(struct vr_batcher *b)
             j->n_left = 0;
             b->totals.cancelled++;
         }
-        if (j->n_left) {
+        if (j->n_left || j == b->looking) {
             at = &j->next;
             continue;
         }
@@ -116,13 +111,13 @@ static void sweep(struct vr_batcher *b)
     }
 }
 
-void vr_batcher_stop(struct vr_batcher *b)
-{
-    vr_live_cancel_all(b->live);
-    sweep(b);
-}
-
 bool vr_batcher_busy(const struct vr_batcher *b) { return b->jobs != NULL; }
+
+void vr_batcher_share(struct vr_batcher *b, bool (*turn)(void *ctx), void *ctx)
+{
+    b->turn = turn;
+    b->turn_ctx = ctx;
+}
 
 static void say_begin(struct vr_batcher *b, struct vr_job *j, uint32_t n_cached)
 {
@@ -178,104 +173,10 @@ static void assign(struct vr_batcher *b)
         }
 }
 
-/* --- filling a batch --- */
-
-static void put(struct vr_batcher *b, struct vr_choice *c, llama_token token, bool logits)
-{
-    struct llama_batch *t = &b->batch;
-    int32_t i = t->n_tokens++;
-    t->token[i] = token;
-    t->pos[i] = vr_slot_pos(c->slot, c->slot->n + c->n_add++);
-    t->n_seq_id[i] = 1;
-    t->seq_id[i][0] = c->slot->seq;
-    t->logits[i] = logits;
-    if (logits && c->row < 0) c->row = i;
-    b->in_batch[i] = c->job->request;
-}
-
-static uint32_t left(const struct vr_choice *c) { return c->n_todo - c->slot->n - c->n_add; }
-
-/* The picture at or behind the next token that is to be computed; NULL: none. */
-static const struct vr_picture *next_picture(const struct vr_choice *c)
-{
-    uint32_t at = c->slot->n + c->n_add;
-    for (uint32_t i = 0; i < c->prompt->n_pictures; i++)
-        if (c->prompt->pictures[i].at >= at) return &c->prompt->pictures[i];
-    return NULL;
-}
-
-/* Tokens of text until the next picture. */
-static uint32_t left_text(const struct vr_choice *c)
-{
-    const struct vr_picture *p = next_picture(c);
-    return p ? p->at - c->slot->n - c->n_add : left(c);
-}
-
-static void put_prompt(struct vr_batcher *b, struct vr_choice *c, uint32_t n)
-{
-    if (n > left_text(c)) n = left_text(c);
-    for (uint32_t i = 0; i < n; i++) put(b, c, c->todo[c->slot->n + c->n_add], left(c) == 1);
-}
-
-/* Tokens of prompt that can be computed in so many milliseconds, by what was measured. */
-static uint32_t tokens_in(const struct vr_batcher *b, double ms, uint32_t room)
-{
-    double n = b->prompt_us > 0 ? ms * 1e3 / b->prompt_us : 2 * LEAST_CHUNK;
-    if (n < LEAST_CHUNK) n = LEAST_CHUNK;
-    return n < room ? (uint32_t)n : room;
-}
-
-/* The slot with the shortest rest, or the oldest request. */
-static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
-{
-    struct vr_choice *best = NULL;
-    for (uint32_t i = 0; i < b->slots.n; i++) {
-        struct vr_choice *c = b->slots.slot[i].choice;
-        if (!c || c->state != VR_PROMPT || left_text(c) == 0) continue;
-        if (!best || (oldest ? c->start_ms < best->start_ms : left(c) < left(best))) best = c;
-    }
-    return best;
-}
-
-/* The next token of a stream, and the guesses behind it as far as the others leave room. */
-static void put_stream(struct vr_batcher *b, struct vr_choice *c, uint32_t n_behind)
-{
-    uint32_t most = b->e->n_outputs < b->e->n_batch ? b->e->n_outputs : b->e->n_batch;
-    if ((uint32_t)b->batch.n_tokens + 1 + c->n_guess + n_behind > most) c->n_guess = 0;
-    put(b, c, c->next, true);
-    for (uint32_t i = 0; i < c->n_guess; i++) put(b, c, c->guess[i], true);
-}
-
 static void forget_guesses(struct vr_batcher *b)
 {
     for (uint32_t i = 0; i < b->slots.n; i++)
         if (b->slots.slot[i].choice) b->slots.slot[i].choice->n_guess = 0;
-}
-
-static uint32_t fill(struct vr_batcher *b, bool with_prompts)
-{
-    uint32_t n_streams = 0;
-    b->batch.n_tokens = 0;
-    for (uint32_t i = 0; i < b->slots.n; i++) {
-        struct vr_choice *c = b->slots.slot[i].choice;
-        if (!c) continue;
-        c->n_add = 0;
-        c->row = -1;
-        if (c->state != VR_TEXT || (uint32_t)b->batch.n_tokens == b->e->n_batch) continue;
-        put_stream(b, c, b->slots.n - i - 1);
-        n_streams++;
-    }
-    if (!with_prompts) return (uint32_t)b->batch.n_tokens;
-    uint32_t at = (uint32_t)b->batch.n_tokens, room = b->e->n_batch - at;
-    uint32_t budget = n_streams ? tokens_in(b, SPARE_MS, room) : room, end = at + budget;
-    struct vr_choice *c = pick_prompt(b, true);
-    if (c) put_prompt(b, c, budget / 4 ? budget / 4 : budget);
-    while ((uint32_t)b->batch.n_tokens < end && (c = pick_prompt(b, false)))
-        put_prompt(b, c, end - (uint32_t)b->batch.n_tokens);
-    uint32_t brief = tokens_in(b, BRIEF_MS, room);
-    while ((c = pick_prompt(b, false)) && left(c) <= brief && (uint32_t)b->batch.n_tokens + left(c) <= b->e->n_batch)
-        put_prompt(b, c, left(c));
-    return (uint32_t)b->batch.n_tokens;
 }
 
 /* --- computing --- */
@@ -287,6 +188,7 @@ static int compute(struct vr_batcher *b, struct vr_err *err)
     vr_live_begin(b->live, b->in_batch, n);
     int rc = vr_bridge_decode(b->e->ctx, b->batch, err);
     vr_live_end(b->live, b->in_batch, n);
+    vr_batch_unfill(b);
     b->totals.batches++;
     return rc;
 }
@@ -325,11 +227,11 @@ static bool step_back(struct vr_batcher *b)
 static int make_room(struct vr_batcher *b, struct vr_err *err)
 {
     int rc = 1;
-    while (rc == 1 && vr_slots_evict(&b->slots)) rc = compute(b, err);
+    while (rc == 1 && vr_slots_evict(&b->slots) && vr_batch_fill(b, true)) rc = compute(b, err);
     if (rc == 1) forget_guesses(b);
-    if (rc == 1 && fill(b, false)) rc = compute(b, err); /* the streams alone; prompts wait */
+    if (rc == 1 && vr_batch_fill(b, false)) rc = compute(b, err); /* the streams alone; prompts wait */
     while (rc == 1 && step_back(b)) {
-        if (fill(b, false) == 0 && fill(b, true) == 0) return 0;
+        if (vr_batch_fill(b, false) == 0 && vr_batch_fill(b, true) == 0) return 0;
         rc = compute(b, err);
     }
     if (rc != 1) return rc;
@@ -447,44 +349,10 @@ static void unsettle(struct vr_batcher *b)
     }
 }
 
-/* Computes one picture that is next in a prompt, the oldest request's first. Streams wait for it. False: there is none.
- */
-static bool look(struct vr_batcher *b, int *rc, struct vr_err *err)
-{
-    struct vr_choice *c = NULL;
-    for (uint32_t i = 0; i < b->slots.n; i++) {
-        struct vr_choice *o = b->slots.slot[i].choice;
-        if (!o || o->state != VR_PROMPT || o->prompt->n_pictures == 0 || (o->n_add = 0, left_text(o)) != 0) continue;
-        if (next_picture(o) && (!c || o->start_ms < c->start_ms)) c = o;
-    }
-    if (!c) return false;
-    const struct vr_picture *p = next_picture(c);
-    struct vr_slot *slot = c->slot;
-    struct vr_request *r = c->job->request;
-    do {
-        vr_live_begin(b->live, &r, 1);
-        *rc = vr_bridge_scene_decode(c->prompt->scene, p->part, b->e->ctx, vr_slot_pos(slot, slot->n), slot->seq, err);
-        vr_live_end(b->live, &r, 1);
-        if (*rc == 1) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
-    } while (*rc == 1 && vr_slots_evict(&b->slots));
-    b->totals.batches++;
-    if (*rc == 0 && vr_slot_push_picture(slot, c->todo + slot->n, p->n, p->n_pos)) {
-        b->totals.prompt_tokens += p->n;
-        return true;
-    }
-    if (*rc == 2)
-        vr_slots_resync(&b->slots, slot);
-    else
-        vr_slots_clear(&b->slots, slot);
-    if (*rc == 0 || *rc == 1) vr_job_fail(b, c->job, 503, "the context has no room for this picture");
-    if (*rc == 1) *rc = 0;
-    return true;
-}
-
 static bool dies(struct vr_batcher *b, int rc, const struct vr_err *err, bool *dead, struct vr_failure *why)
 {
     if (rc >= 0) return false;
-    (void)b;
+    b->dead = true;
     vr_failure_explain(why, VR_AT_DECODE, err->msg[0] ? err->msg : "the engine failed while computing", true);
     if (rc == -2) why->out_of_memory = true;
     return *dead = true;
@@ -503,12 +371,13 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
     }
     if (!b->e->text) return false;
     assign(b);
-    if (b->e->eyes && look(b, &rc, &err)) {
+    if (b->e->eyes && vr_look_step(b, &rc, &err)) {
+        if (b->dead) return *dead = true; /* in a turn of the others, which has told why */
         if (dies(b, rc, &err, dead, why)) return true;
         sweep(b);
     }
     vr_draft_guess(b);
-    if (fill(b, true) == 0) return b->jobs != NULL && (b->e->embeddings || b->e->eyes);
+    if (vr_batch_fill(b, true) == 0) return b->jobs != NULL && (b->e->embeddings || b->e->eyes);
     rc = compute(b, &err);
     if (rc == 1) rc = make_room(b, &err);
     if (dies(b, rc, &err, dead, why)) return true;
@@ -559,10 +428,11 @@ void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out)
         out,
         "],\"n_ctx_seq\":%u,\"running\":%u,\"queued\":%u,\"prompt_tokens\":%llu,\"text_tokens\":%llu,"
         "\"cached_tokens\":%llu,\"prompt_tok_s\":%.1f,\"text_tok_s\":%.1f,\"batches\":%llu,\"requests\":%llu,"
-        "\"cancelled\":%llu,\"errors\":%llu,\"preempted\":%llu,\"drafted_tokens\":%llu,\"accepted_tokens\":%llu}",
+        "\"cancelled\":%llu,\"errors\":%llu,\"preempted\":%llu,\"drafted_tokens\":%llu,\"accepted_tokens\":%llu,"
+        "\"filler_tokens\":%llu}",
         b->e->n_ctx_seq, running, queued, (unsigned long long)t->prompt_tokens, (unsigned long long)t->text_tokens,
         (unsigned long long)t->cached_tokens, b->prompt_rate, b->text_rate, (unsigned long long)t->batches,
         (unsigned long long)t->requests, (unsigned long long)t->cancelled, (unsigned long long)t->errors,
-        (unsigned long long)t->preempted, (unsigned long long)t->drafted_tokens,
-        (unsigned long long)t->accepted_tokens);
+        (unsigned long long)t->preempted, (unsigned long long)t->drafted_tokens, (unsigned long long)t->accepted_tokens,
+        (unsigned long long)t->filler_tokens);
 }

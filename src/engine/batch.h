@@ -21,8 +21,9 @@ void vr_batcher_add(struct vr_batcher *b, struct vr_request *r);
 
 /* Computes one batch and says what came of it. False: nothing to do. *dead is set when the engine failed for good. */
 bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why);
-/* Ends everything with VR_END_CANCELLED. */
-void vr_batcher_stop(struct vr_batcher *b);
+/* A picture may take as long as many steps. `turn` is called in between, from within a step, and does what is done
+ * between steps and one more of them, with the same `why`; false: the engine is dead. */
+void vr_batcher_share(struct vr_batcher *b, bool (*turn)(void *ctx), void *ctx);
 bool vr_batcher_busy(const struct vr_batcher *b);
 void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out);
 

@@ -645,10 +645,29 @@ bool vr_bridge_answer_reasons(const struct vr_answer *a)
 
 /* --- pictures --- */
 
+struct vr_pauses {
+    vr_pause_fn *fn;
+    void *ctx;
+    unsigned n_nodes; /* since the last one */
+    bool left;        /* nobody wants the rest */
+};
+
 struct vr_eyes {
     mtmd_context *ctx;
     std::string marker;
+    mutable vr_pauses pause; /* of the picture that is being computed */
 };
+
+/* Asked before and after nodes of the graph: after every PIECE of them there is a pause. */
+static bool between_nodes(struct ggml_tensor *, bool ask, void *user)
+{
+    enum { PIECE = 16 };
+    vr_pauses *p = &((vr_eyes *)user)->pause;
+    if (!p->fn) return !ask;
+    if (ask) return p->left || ++p->n_nodes % PIECE == 0;
+    if (!p->left) p->left = !p->fn(p->ctx);
+    return !p->left;
+}
 
 struct vr_scene {
     const vr_eyes *eyes;
@@ -671,11 +690,14 @@ struct vr_eyes *vr_bridge_eyes_open(const char *path, const struct llama_model *
         p.n_threads = n_threads;
         p.media_marker = marker;
         p.flash_attn_type = flash;
+        std::unique_ptr<vr_eyes> eyes(new vr_eyes{ nullptr, marker, {} });
+        p.cb_eval = between_nodes;
+        p.cb_eval_user_data = eyes.get();
         mtmd_log_set(log, nullptr);
         mtmd_helper_log_set(log, nullptr);
-        mtmd_context *ctx = mtmd_init_from_file(path, model, p);
+        mtmd_context *ctx = eyes->ctx = mtmd_init_from_file(path, model, p);
         if (!ctx) return vr_fail(err, VR_EENGINE, "the mmproj did not load"), nullptr;
-        if (mtmd_support_vision(ctx)) return new vr_eyes{ ctx, marker };
+        if (mtmd_support_vision(ctx)) return eyes.release();
         mtmd_free(ctx);
         return vr_fail(err, VR_EUSAGE, "this mmproj is not for pictures"), nullptr;
     });
@@ -744,15 +766,33 @@ struct vr_scene_part vr_bridge_scene_part(const struct vr_scene *s, size_t i)
     return p;
 }
 
-int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *ctx, llama_pos pos,
-                           llama_seq_id seq, struct vr_err *err)
+int vr_bridge_scene_encode(const struct vr_scene *s, size_t i, vr_pause_fn *pause, void *ctx, struct vr_err *err)
+{
+    return guard("picture", -3, err, [&] {
+        s->eyes->pause = { pause, ctx, 0, false };
+        int rc = mtmd_encode_chunk(s->eyes->ctx, mtmd_input_chunks_get(s->chunks.ptr.get(), i));
+        bool left = s->eyes->pause.left;
+        s->eyes->pause = {};
+        if (left) return 2;
+        return rc == 0 ? 0 : (vr_fail(err, VR_EENGINE, "a picture could not be computed"), -3);
+    });
+}
+
+int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *llama, llama_pos pos,
+                           llama_seq_id seq, uint32_t n_batch, vr_pause_fn *pause, void *ctx, struct vr_err *err)
 {
     return guard("picture", -3, err, [&] {
         const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
         llama_pos end = 0;
-        if (mtmd_encode_chunk(s->eyes->ctx, c) != 0)
-            return vr_fail(err, VR_EENGINE, "a picture could not be computed"), -3;
-        return (int)mtmd_helper_decode_image_chunk(s->eyes->ctx, ctx, c, mtmd_get_output_embd(s->eyes->ctx), pos, seq,
-                                                   (int32_t)llama_n_batch(ctx), &end, nullptr, nullptr);
+        bool whole = mtmd_decode_use_non_causal(s->eyes->ctx, c); /* others would be computed so, too */
+        vr_pauses p = { pause, ctx, 0, false };
+        auto next = [](llama_batch, void *user) -> int32_t {
+            auto *q = (vr_pauses *)user;
+            q->left = !q->fn(q->ctx);
+            return q->left ? 2 : 0;
+        };
+        return (int)mtmd_helper_decode_image_chunk(s->eyes->ctx, llama, c, mtmd_get_output_embd(s->eyes->ctx), pos, seq,
+                                                   (int32_t)(whole ? llama_n_batch(llama) : n_batch), &end,
+                                                   whole ? nullptr : +next, &p);
     });
 }

@@ -141,9 +141,13 @@ struct vr_scene *vr_bridge_scene_new(const struct vr_eyes *e, const char *text, 
 void vr_bridge_scene_free(struct vr_scene *s);
 size_t vr_bridge_scene_parts(const struct vr_scene *s);
 struct vr_scene_part vr_bridge_scene_part(const struct vr_scene *s, size_t i);
-/* Computes part i, a picture, and puts it into a sequence from position `pos` on. As llama_decode(). */
-int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *ctx, llama_pos pos,
-                           llama_seq_id seq, struct vr_err *err);
+/* Between pieces of a long computation. False: nobody wants the rest. */
+typedef bool vr_pause_fn(void *ctx);
+/* Computes part i, a picture: what comes of it is kept until the next one is. 0, 2 when it was left, -3. */
+int vr_bridge_scene_encode(const struct vr_scene *s, size_t i, vr_pause_fn *pause, void *ctx, struct vr_err *err);
+/* Puts it into a sequence from position `pos` on, some tokens at a time unless it must be whole. As llama_decode(). */
+int vr_bridge_scene_decode(const struct vr_scene *s, size_t i, struct llama_context *llama, llama_pos pos,
+                           llama_seq_id seq, uint32_t n_batch, vr_pause_fn *pause, void *ctx, struct vr_err *err);
 
 /* Takes an answer apart while it grows. `say` gets what is new: text, reasoning, or one entry of delta.tool_calls as
  * JSON. */

@@ -48,7 +48,7 @@ struct vr_job {
 
 struct vr_totals {
     uint64_t prompt_tokens, text_tokens, cached_tokens, batches, requests, cancelled, errors, preempted;
-    uint64_t drafted_tokens, accepted_tokens;
+    uint64_t drafted_tokens, accepted_tokens, filler_tokens;
 };
 
 struct vr_batcher {
@@ -60,7 +60,11 @@ struct vr_batcher {
     struct vr_draft *draft; /* NULL: none */
     struct llama_batch batch;
     struct vr_request **in_batch;
-    struct vr_job *jobs; /* in the order they came */
+    struct vr_job *jobs;    /* in the order they came */
+    struct vr_job *looking; /* whose picture is being computed; NULL: none */
+    bool (*turn)(void *ctx);
+    void *turn_ctx;
+    bool dead;
     struct vr_buf piece, probs;
     struct vr_totals totals;
     /* how fast it goes */
@@ -80,6 +84,18 @@ bool vr_choice_speak(struct vr_batcher *b, struct vr_choice *c, const float *log
 void vr_choice_end(struct vr_batcher *b, struct vr_choice *c, enum vr_end reason, int stop);
 /* Ends the job with an ERROR frame. */
 void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const char *message);
+
+/* Makes the next batch: a token of every stream, and of the prompts what there is time for. Returns how many tokens of
+ * choices are in it; 0: nothing to do. */
+uint32_t vr_batch_fill(struct vr_batcher *b, bool with_prompts);
+/* After computing it: what was in it only to close gaps leaves the engine's memory. */
+void vr_batch_unfill(struct vr_batcher *b);
+/* Tokens of one prompt that the streams can wait for. */
+uint32_t vr_batch_chunk(const struct vr_batcher *b);
+/* Computes one picture. False: there is none. rc is llama_decode's; b->dead is set when a turn of the others failed. */
+bool vr_look_step(struct vr_batcher *b, int *rc, struct vr_err *err);
+/* The picture that is the next thing to compute for a choice; NULL: text is, or nothing. */
+const struct vr_picture *vr_choice_picture(const struct vr_choice *c);
 
 /* Embeddings, one batch of them. False: nothing to do. rc is llama_decode's. */
 bool vr_embed_step(struct vr_batcher *b, int *rc, struct vr_err *err);

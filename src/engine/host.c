@@ -406,40 +406,57 @@ static void say_status(struct vr_batcher *b, struct vr_buf *frames)
     vr_wire_close(frames, at);
 }
 
+struct worker {
+    struct host *h;
+    struct vr_batcher *b;
+    struct vr_buf frames;
+    bool idle, dead;
+    double said_ms; /* STATUS */
+    struct vr_failure why;
+};
+
+/* Once around: what is new, a step, what came of it. False: it is time to end. */
+static bool turn(struct worker *w)
+{
+    struct host *h = w->h;
+    bool stats;
+    if (atomic_load(&h->waiting) > PAUSE_BYTES) { /* the front does not read: let it */
+        struct pollfd p = { h->fd, POLLOUT, 0 };
+        poll(&p, 1, 20);
+        w->idle = false;
+        return true;
+    }
+    if (!take_work(h, w->b, w->idle, &stats)) return false;
+    bool did = vr_batcher_step(w->b, &w->dead, &w->why);
+    if (w->dead) return false;
+    double now = vr_now_ms();
+    bool ended = !did && !w->idle; /* once more when it becomes quiet */
+    if (stats || ended || (did && now - w->said_ms >= STATUS_MS)) {
+        say_status(w->b, &w->frames);
+        w->said_ms = now;
+    }
+    send_frames(h, &w->frames);
+    w->idle = !did && !vr_batcher_busy(w->b);
+    return true;
+}
+
+static bool turn_within(void *ctx) { return turn(ctx); }
+
 static int work(struct host *h)
 {
-    struct vr_buf frames = { 0 };
+    struct worker w = { .h = h, .idle = true };
     struct vr_err err;
-    struct vr_failure why;
-    struct vr_batcher *b = vr_batcher_new(&h->engine, &h->live, &frames, &err);
-    if (!b) {
-        vr_failure_explain(&why, VR_AT_CONTEXT, err.msg, true);
-        return say_failed(h, &why), 1;
+    w.b = vr_batcher_new(&h->engine, &h->live, &w.frames, &err);
+    if (!w.b) {
+        vr_failure_explain(&w.why, VR_AT_CONTEXT, err.msg, true);
+        return say_failed(h, &w.why), 1;
     }
-    bool dead = false, idle = true, stats;
-    double said_ms = 0;
-    while (take_work(h, b, idle, &stats)) {
-        if (atomic_load(&h->waiting) > PAUSE_BYTES) { /* the front does not read: let it */
-            struct pollfd p = { h->fd, POLLOUT, 0 };
-            poll(&p, 1, 20);
-            idle = false;
-            continue;
-        }
-        bool did = vr_batcher_step(b, &dead, &why);
-        if (dead) break;
-        double now = vr_now_ms();
-        bool ended = !did && !idle; /* once more when it becomes quiet */
-        if (stats || ended || (did && now - said_ms >= STATUS_MS)) {
-            say_status(b, &frames);
-            said_ms = now;
-        }
-        send_frames(h, &frames);
-        idle = !did && !vr_batcher_busy(b);
-    }
-    send_frames(h, &frames);
-    if (dead) say_failed(h, &why);
+    vr_batcher_share(w.b, turn_within, &w);
+    while (turn(&w)) {}
+    send_frames(h, &w.frames);
+    if (w.dead) say_failed(h, &w.why);
     drain(h);
-    return dead ? 1 : 0;
+    return w.dead ? 1 : 0;
 }
 
 /* --- the process --- */

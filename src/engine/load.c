@@ -452,9 +452,31 @@ static bool make_context(struct loading *l, struct vr_err *err)
     return true;
 }
 
-/* Threads that wait for work between batches instead of being made for each. */
+/* No layer's cache is on the host, and no tensor was sent there by name. */
+static bool all_on_devices(const struct loading *l)
+{
+    struct vr_bridge_use uses[64];
+    struct vr_err err;
+    int n = vr_bridge_breakdown(l->e->ctx, uses, (int)VR_COUNT(uses), &err);
+    const json_t *o;
+    size_t i;
+    if (l->n_devices == 0 || n < 0 || n > (int)VR_COUNT(uses)) return false;
+    for (int k = 0; k < n; k++)
+        if (ggml_backend_buft_is_host(uses[k].buft) && uses[k].context_bytes) return false;
+    json_array_foreach(l->plan.overrides, i, o)
+    {
+        const char *device = json_string_value(json_object_get(o, "device"));
+        if (device && strcmp(device, "CPU") == 0) return false;
+    }
+    return !l->e->draft || l->plan.draft_device[0];
+}
+
+/* Threads that wait for work between batches instead of being made for each. They wait by spinning, and every batch
+ * wakes all of them, also where all that the host does is to look tokens up, in one thread: there they would only take
+ * cores from the thread that feeds the devices, and from the front. */
 static void attach_threads(struct vr_engine *e)
 {
+    if (e->on_devices) return;
     ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     ggml_backend_reg_t reg = cpu ? ggml_backend_dev_backend_reg(cpu) : NULL;
     struct ggml_threadpool *(*make)(struct ggml_threadpool_params *) =
@@ -624,6 +646,7 @@ static bool load_all(struct loading *l, struct vr_err *err)
     vr_lastlog_forget();
     if (!load_model(l, err) || !make_context(l, err) || (l->plan.draft[0] && !load_draft(l, err))) return false;
     if (l->plan.mmproj[0] && !load_eyes(l, err)) return false;
+    e->on_devices = all_on_devices(l);
     attach_threads(e);
     if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err))) return false;
     read_defaults(e);

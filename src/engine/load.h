@@ -34,6 +34,7 @@ struct vr_engine {
     bool text;          /* makes text; else embeddings only */
     bool embeddings;    /* may be asked for them */
     bool causal;
+    bool on_devices; /* they compute everything: the host looks tokens up and no more */
     enum llama_pooling_type pooling;
     struct vr_sampling defaults;
 

@@ -255,17 +255,18 @@ static int32_t draw(const struct vr_candidate *c, size_t n, float max, float tem
 /* A row of logits to a token; -1 when none can be chosen. */
 static int32_t choose(struct vr_sampler *s, const struct vr_sampling *how, uint64_t *rng, const float *v)
 {
+    size_t n = 0;
+    if (how->temperature > 0 && how->top_k > 1 && (size_t)how->top_k < s->n) { /* as most ask: one look at the row */
+        double sum = 0;
+        if ((n = k_best(v, s->n, (size_t)how->top_k, s->c)) == 0) return -1;
+        for (size_t i = 0; i < n; i++) sum += (double)exp_neg(s->c[i].logit - s->c[0].logit);
+        return draw(s->c, cut(how, s->c, n, sum), s->c[0].logit, how->temperature, rng);
+    }
     int32_t top = best(v, s->n);
     float max = v[top], least = how->min_p > 0 ? max + logf(how->min_p) : -INFINITY;
     if (!(max > -INFINITY)) return -1;
     if (how->temperature <= 0 || how->top_k == 1) return top;
-    size_t n = 0;
-    if (how->top_k > 0 && (size_t)how->top_k < s->n) {
-        double sum = 0;
-        n = k_best(v, s->n, (size_t)how->top_k, s->c);
-        for (size_t i = 0; i < n; i++) sum += (double)exp_neg(s->c[i].logit - max);
-        n = cut(how, s->c, n, sum);
-    } else if (how->top_p < 1) {
+    if (how->top_p < 1) {
         size_t all = nucleus(v, s->n, max, how->top_p, s->c);
         for (size_t i = 0; i < all; i++)
             if (s->c[i].logit >= least) s->c[n++] = s->c[i];

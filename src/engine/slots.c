@@ -96,7 +96,7 @@ bool vr_slots_evict(struct vr_slots *s)
     struct vr_slot *oldest = NULL;
     for (uint32_t i = 0; i < s->n; i++) {
         struct vr_slot *slot = &s->slot[i];
-        if (!slot->choice && slot->n && (!oldest || slot->used < oldest->used)) oldest = slot;
+        if (!slot->choice && !slot->held && slot->n && (!oldest || slot->used < oldest->used)) oldest = slot;
     }
     if (oldest) vr_slots_clear(s, oldest);
     return oldest != NULL;
@@ -106,6 +106,7 @@ bool vr_slots_evict(struct vr_slots *s)
 static uint32_t shared(const struct vr_slots *s, const struct vr_slot *slot, const llama_token *prompt, uint32_t n)
 {
     uint32_t most = slot->n < n - 1 ? slot->n : n - 1, k = 0; /* the last token must be computed, for its logits */
+    if (slot->held) return 0;
     while (k < most && slot->tokens[k] == prompt[k]) k++;
     if (k == slot->n) return k;
     if (!s->e->can_cut) return 0;
@@ -116,24 +117,29 @@ static uint32_t shared(const struct vr_slots *s, const struct vr_slot *slot, con
     return k;
 }
 
-/* Whether a slot is beside one that is in use. Where sequences have cells of their own, the engine computes only such
- * together that are numbered without a gap: each gap is one more pass over all weights, in every step. */
-static bool beside(const struct vr_slots *s, uint32_t i)
+/* How many of the two slots beside one are in use. Where sequences have cells of their own, the engine computes only
+ * such together that are numbered without a gap: each gap is one more pass over all weights, in every step. */
+static int beside(const struct vr_slots *s, uint32_t i)
 {
-    if (s->e->unified) return false;
-    return (i > 0 && s->slot[i - 1].choice) || (i + 1 < s->n && s->slot[i + 1].choice);
+    if (s->e->unified) return 0;
+    return (i > 0 && s->slot[i - 1].choice) + (i + 1 < s->n && s->slot[i + 1].choice);
 }
 
-/* The idle slot whose memory is missed least: an empty one, one that leaves no gap, the one not used for longest. */
+/* The idle slot whose memory is missed least: an empty one, one that closes a gap, one that leaves
+ * none, the one not used for longest. */
 static struct vr_slot *idle(struct vr_slots *s, const struct vr_slot *not_this)
 {
     struct vr_slot *best = NULL;
-    bool best_beside = false;
+    int best_beside = 0;
     for (uint32_t i = 0; i < s->n; i++) {
         struct vr_slot *slot = &s->slot[i];
         if (slot->choice || slot->held || slot == not_this) continue;
-        bool near = beside(s, i), empty = slot->n == 0, best_empty = best && best->n == 0;
-        bool better = !best ? true : empty != best_empty ? empty : near != best_beside ? near : slot->used < best->used;
+        int near = beside(s, i);
+        bool empty = slot->n == 0, best_empty = best && best->n == 0;
+        bool better = !best                 ? true
+                      : empty != best_empty ? empty
+                      : near != best_beside ? near > best_beside
+                                            : slot->used < best->used;
         if (better) best = slot, best_beside = near;
     }
     return best;

@@ -106,7 +106,9 @@ static void add_engine(struct vr_buf *out, const struct vr_front *f, const json_
     vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"starts\":%u,\"plans_again\":%u,\"moment\":",
                 f->stopping ? "stopping" : vr_worker_state_name(e->state), e->percent, e->n_starts, e->n_plans);
     vr_json_add_string(out, e->moment);
-    vr_buf_addf(out, ",\"up_s\":%.0f,\"trouble\":", e->ready_ms ? (double)(now - e->ready_ms) / 1e3 : 0.0);
+    vr_buf_addf(out, ",\"vision\":%s,\"up_s\":%.0f,\"trouble\":",
+                json_is_true(json_object_get(e->ready, "vision")) ? "true" : "false",
+                e->ready_ms ? (double)(now - e->ready_ms) / 1e3 : 0.0);
     vr_json_add_string(out, e->trouble);
     VR_AUTO_FREE char *slots = json_dumps(json_object_get(status, "slots"), JSON_COMPACT);
     vr_buf_addf(out, ",\"n_ctx_seq\":%" PRIu64 ",\"queued\":%" PRIu64 ",\"slots\":%s}", total_of(status, "n_ctx_seq"),
@@ -119,8 +121,9 @@ static void add_now(struct vr_buf *out, const struct vr_pulse *p, const json_t *
     const struct vr_front *f = p->front;
     const struct vr_metrics *m = &f->metrics;
     const struct sample *s = &p->history[(p->n_samples + VR_PULSE_SECONDS - 1) % VR_PULSE_SECONDS];
-    vr_buf_addf(out, "\"model\":%s,\"version\":\"%s\",\"uptime_s\":%.0f,", vr_buf_str(&f->model_json), VR_VERSION,
-                (double)(vr_now_ms() - f->started_ms) / 1e3);
+    vr_buf_addf(out, "\"model\":%s,\"version\":\"%s\",\"uptime_s\":%.0f,\"max_body_bytes\":%" PRIu64 ",",
+                vr_buf_str(&f->model_json), VR_VERSION, (double)(vr_now_ms() - f->started_ms) / 1e3,
+                f->config->limits.max_body_bytes);
     vr_buf_addf(out,
                 "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"cancelled\":%" PRIu64
                 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"text\":%" PRIu64 "},",

@@ -7,8 +7,8 @@
 
 static void add_model(struct vr_buf *out, const struct vr_front *f)
 {
-    static const char *const facts[] = { "arch",   "desc",     "n_ctx",    "n_ctx_train", "n_vocab",
-                                         "n_embd", "n_layers", "n_params", "model_bytes", "kind" };
+    static const char *const facts[] = { "arch",     "desc",     "n_ctx",       "n_ctx_train", "n_vocab", "n_embd",
+                                         "n_layers", "n_params", "model_bytes", "kind",        "vision" };
     vr_buf_addf(out, "{\"id\":%s,\"object\":\"model\",\"created\":%" PRId64 ",\"owned_by\":\"vram-llm\"",
                 vr_buf_str(&f->model_json), f->started_unix);
     json_t *meta = json_object();

@@ -10,22 +10,24 @@ const parts = ['plan', 'whatif', 'chat', 'live'];
 const shot = (page, name) => page.screenshot({ path: path.join(process.env.VR_SHOTS, `${name}.png`), fullPage: true });
 const state = (page, text) => page.waitForFunction((t) => document.getElementById('state').textContent.startsWith(t), text);
 
-// The real engine with a tiny model, for all tests that need no fault.
-let tiny;
-async function real() {
-  if (tiny) return tiny;
-  const log = scratchFile('tiny-log'), fd = fs.openSync(log, 'w');
-  const child = spawn(binary, ['serve', process.env.VR_TINY, '--alias', 'tiny', '--port', '0', '--n-ctx', '2048', '--n-seq', '2', '--threads', '1', '--models-dir', path.join(build, 'models')],
+// The real engine with a tiny model, for all tests that need no fault; and one that sees.
+const up = {};
+async function start(name, args) {
+  if (up[name]) return up[name];
+  const log = scratchFile(`${name}-log`), fd = fs.openSync(log, 'w');
+  const child = spawn(binary, ['serve', process.env.VR_TINY, '--alias', 'tiny', '--port', '0', '--n-ctx', '2048', '--n-seq', '2', '--threads', '1', '--models-dir', path.join(build, 'models'), ...args],
     { stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: scratchFile('state') } });
   process.on('exit', () => child.kill('SIGKILL'));
   for (let i = 0; i < 2000; i++) {
     const m = /listening on (http:\/\/\S+:\d+)/.exec(fs.readFileSync(log, 'utf8'));
-    if (m && (await fetch(`${m[1]}/health`)).ok) return (tiny = { url: m[1] });
+    if (m && (await fetch(`${m[1]}/health`)).ok) return (up[name] = { url: m[1] });
     if (child.exitCode !== null) break;
     await sleep(20);
   }
   throw new Error(`the tiny model does not come up: ${fs.readFileSync(log, 'utf8')}`);
 }
+const real = () => start('tiny', []);
+const seeing = () => start('seeing', ['--mmproj', process.env.VR_EYES]);
 
 const send = async (page, text) => { await page.fill('#ch-input', text); await page.press('#ch-input', 'Enter'); };
 const answered = (page, n = 1) => page.waitForFunction((k) => document.querySelectorAll('.message.assistant[aria-busy="false"]').length === k, n);
@@ -200,6 +202,152 @@ test('chat: markdown becomes elements, and nothing that a model says becomes cod
   await page.reload();
   await page.waitForSelector('.message.assistant pre');
   equal(await page.evaluate(() => window.pwned), undefined, 'after a reload');
+  await page.end();
+});
+
+// A picture of the page's own making, as a file: painted, so that it does not compress to nothing.
+const paint = (page, width, height, type) => page.evaluate(async ([w, hh, t]) => {
+  const c = new OffscreenCanvas(w, hh), pen = c.getContext('2d');
+  const g = pen.createLinearGradient(0, 0, w, hh);
+  for (const [at, colour] of [[0, '#1c6dd0'], [0.5, '#f4d35e'], [1, '#c8553d']]) g.addColorStop(at, colour);
+  pen.fillStyle = g;
+  pen.fillRect(0, 0, w, hh);
+  for (let i = 0; i < 4000; i++) { pen.fillStyle = `hsl(${i * 47 % 360} 70% 50%)`; pen.fillRect((i * 7919) % w, (i * 104729) % hh, w / 90, hh / 90); }
+  const blob = await c.convertToBlob({ type: t });
+  return [...new Uint8Array(await blob.arrayBuffer())];
+}, [width, height, type]).then(Buffer.from);
+// The same through the clipboard or a drop.
+const hand = (page, how, bytes, name, type) => page.evaluate(([event, data, n, t]) => {
+  const d = new DataTransfer();
+  d.items.add(new File([new Uint8Array(data)], n, { type: t }));
+  const at = document.getElementById('ch-input');
+  if (event === 'paste') return !at.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }));
+  at.dispatchEvent(new DragEvent('dragover', { dataTransfer: d, bubbles: true, cancelable: true }));
+  const lit = document.getElementById('panel-chat').classList.contains('dropping');
+  at.dispatchEvent(new DragEvent('drop', { dataTransfer: d, bubbles: true, cancelable: true }));
+  return lit && !document.getElementById('panel-chat').classList.contains('dropping');
+}, [how, [...bytes], name, type]);
+const thumbs = (page, n) => page.waitForFunction((k) => document.querySelectorAll('.thumbs img').length === k && !document.getElementById('ch-send').disabled, n);
+
+test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent again', async () => {
+  const s = await seeing();
+  const page = await open(s.url, { hash: 'chat' });
+  await state(page, 'ready');
+  await page.waitForSelector('#ch-attach');
+  await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
+  await page.fill('#ch-max_tokens', '8');
+  const small = await paint(page, 200, 120, 'image/png'), huge = await paint(page, 5000, 3000, 'image/jpeg');
+  const chooser = page.waitForEvent('filechooser');
+  await page.focus('#ch-attach');
+  await page.keyboard.press('Enter');
+  await (await chooser).setFiles({ name: 'small.png', mimeType: 'image/png', buffer: small });
+  await thumbs(page, 1);
+  ok(await hand(page, 'paste', huge, 'huge.jpg', 'image/jpeg'), 'a pasted picture is taken');
+  await thumbs(page, 2);
+  ok(await hand(page, 'drop', await paint(page, 300, 300, 'image/webp'), 'other.webp', 'image/webp'), 'the place to drop is shown');
+  await thumbs(page, 3);
+  await shot(page, 'chat-pictures-waiting');
+  await page.getByRole('button', { name: 'Remove picture 3' }).click();
+  await thumbs(page, 2);
+  equal(await page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Remove picture 2', 'focus stays there');
+  let asked = page.waitForRequest('**/v1/chat/completions');
+  await send(page, 'what is this?');
+  let body = (await asked).postDataJSON();
+  const parts = body.messages.at(-1).content;
+  equal(parts.map((p) => p.type), ['image_url', 'image_url', 'text']);
+  equal([parts[0].image_url.url.slice(0, 22), parts[1].image_url.url.slice(0, 23), parts[2].text], ['data:image/png;base64,', 'data:image/jpeg;base64,', 'what is this?']);
+  const [w, hh] = await page.evaluate(async (url) => { const i = new Image(); i.src = url; await i.decode(); return [i.naturalWidth, i.naturalHeight]; }, parts[1].image_url.url);
+  ok(Math.max(w, hh) <= 1536 && Math.abs(w / hh - 5 / 3) < 0.01 && parts[1].image_url.url.length <= 1 << 20, `${w} x ${hh}, ${parts[1].image_url.url.length} bytes`);
+  await answered(page);
+  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  equal([await page.locator('.message.user .shown img').count(), await page.locator('.thumbs img').count()], [2, 0]);
+  await shot(page, 'chat-pictures');
+  // a conversation goes on with them, also after a reload
+  await page.reload();
+  await state(page, 'ready');
+  await page.waitForSelector('#ch-attach:not([hidden])');
+  equal(await page.locator('.message.user .shown img').count(), 2, 'kept');
+  asked = page.waitForRequest('**/v1/chat/completions');
+  await send(page, 'and now?');
+  body = (await asked).postDataJSON();
+  equal([body.messages[0].content.length, body.messages.at(-1).content], [3, 'and now?']);
+  await answered(page, 2);
+  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  // editing brings them back; a picture needs no words
+  await page.locator('.message.user').first().getByRole('button', { name: 'Edit' }).click();
+  await thumbs(page, 2);
+  await page.getByRole('button', { name: 'Remove picture 1' }).click();
+  asked = page.waitForRequest('**/v1/chat/completions');
+  await send(page, '');
+  equal((await asked).postDataJSON().messages.at(-1).content.map((p) => p.type), ['image_url']);
+  await answered(page);
+  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  // what is no picture
+  await page.setInputFiles('#ch-file', { name: 'notes.png', mimeType: 'image/png', buffer: Buffer.from('not a picture') });
+  await page.waitForFunction(() => /notes\.png is not a picture/.test(document.querySelector('.dock [role="status"]').textContent));
+  // and no more than the server takes
+  await page.setInputFiles('#ch-file', Array.from({ length: 17 }, (_, i) => ({ name: `${i}.png`, mimeType: 'image/png', buffer: small })));
+  await page.waitForFunction(() => /At most 16/.test(document.querySelector('.dock [role="status"]').textContent));
+  await thumbs(page, 15);
+  await page.getByRole('button', { name: 'New conversation' }).click();
+  await thumbs(page, 0);
+  await page.end();
+});
+
+test('chat: pictures in the dark and on a phone', async () => {
+  const s = await seeing();
+  for (const [name, how] of [['dark', { dark: true }], ['phone', { width: 390, height: 844, touch: true }]]) {
+    const page = await open(s.url, { hash: 'chat', ...how });
+    await state(page, 'ready');
+    await page.waitForSelector('#ch-attach:not([hidden])');
+    await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
+    await page.fill('#ch-max_tokens', '8');
+    await page.evaluate(() => { document.querySelector('.chat-settings').open = false; });
+    await page.setInputFiles('#ch-file', { name: 'a.png', mimeType: 'image/png', buffer: await paint(page, 1200, 800, 'image/png') });
+    await thumbs(page, 1);
+    await send(page, 'What do you see in this picture?');
+    await answered(page);
+    await page.setInputFiles('#ch-file', [{ name: 'b.jpg', mimeType: 'image/jpeg', buffer: await paint(page, 300, 700, 'image/jpeg') }, { name: 'c.png', mimeType: 'image/png', buffer: await paint(page, 64, 64, 'image/png') }]);
+    await thumbs(page, 2);
+    equal([await faint(page), await cramped(page), await nameless(page)], [[], [], []], name);
+    await shot(page, `chat-pictures-${name}`);
+    await page.end();
+  }
+});
+
+test('chat: a model that cannot see is not offered pictures, and old ones are not sent to it', async () => {
+  const s = await real();
+  const url = 'data:image/png;base64,iVBORw0KGgo=';
+  const store = JSON.stringify({ options: { max_tokens: '8' }, messages: [{ role: 'user', content: 'look', pictures: [url, 'javascript:alert(1)', 7] }, { role: 'assistant', content: 'well', pictures: 'x' }] });
+  const page = await open(s.url, { hash: 'chat', init: `if (!sessionStorage.once) { sessionStorage.once = 1; localStorage.setItem('vram-llm.chat', ${JSON.stringify(store)}); }` });
+  await state(page, 'ready');
+  ok(!(await page.isVisible('#ch-attach')), 'no button');
+  equal(await page.locator('.shown img').count(), 1, 'only what is a picture');
+  ok((await page.innerText('.dock')).includes('This model cannot see'), await page.innerText('.dock'));
+  ok(!(await hand(page, 'paste', Buffer.from('x'), 'x.png', 'image/png')), 'a paste is left alone');
+  const asked = page.waitForRequest('**/v1/chat/completions');
+  await send(page, 'go on');
+  equal((await asked).postDataJSON().messages.map((m) => m.content), ['look', 'well', 'go on']);
+  await answered(page, 2);
+  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  await page.end();
+});
+
+test('chat: pictures that the browser has no room for last as long as the page', async () => {
+  const s = await seeing();
+  const page = await open(s.url, { hash: 'chat', init: `{ const put = Storage.prototype.setItem; Storage.prototype.setItem = function (k, v) { if (v.length > 5000) throw new DOMException('full', 'QuotaExceededError'); put.call(this, k, v); }; }` });
+  await state(page, 'ready');
+  await page.waitForSelector('#ch-attach:not([hidden])');
+  await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
+  await page.fill('#ch-max_tokens', '4');
+  await page.setInputFiles('#ch-file', { name: 'a.png', mimeType: 'image/png', buffer: await paint(page, 400, 400, 'image/png') });
+  await thumbs(page, 1);
+  await send(page, 'keep this');
+  await answered(page);
+  await page.reload();
+  await page.waitForSelector('.message');
+  const text = await page.innerText('.message.user');
+  ok(text.includes('keep this') && text.includes('had no room to keep'), text);
   await page.end();
 });
 

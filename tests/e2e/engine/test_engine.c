@@ -1,15 +1,16 @@
 /* The engine process, end to end: a small model made on the spot, real frames, real computation; GPUs are virtual ones
- * that execute. $ENGINE_MAIN is the program, $TINY_MODEL the tool that makes models. */
+ * that execute. $ENGINE_MAIN is the program, $TINY_MODEL and $TINY_MMPROJ the tools that make
+ * models. */
 #include "test_engine.h"
 
-char dense[300], moe[300], think[300], vectors[300];
+char dense[300], moe[300], think[300], vectors[300], eyes[300];
 static char dir[256];
 
-static void make(char *path, const char *name, const char *options)
+static void make(const char *tool, char *path, const char *name, const char *options)
 {
     char command[1024];
     snprintf(path, 300, "%s/%s.gguf", dir, name);
-    snprintf(command, sizeof command, "%s %s %s", getenv("TINY_MODEL"), path, options);
+    snprintf(command, sizeof command, "%s %s %s", getenv(tool), path, options);
     if (system(command) != 0) fail_msg("cannot make a model: %s", command);
 }
 
@@ -17,11 +18,12 @@ static int setup(void **state)
 {
     (void)state;
     snprintf(dir, sizeof dir, "%s/engine-e2e-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(dir) || !getenv("TINY_MODEL")) return -1;
-    make(dense, "dense", "--ctx 65536 --type f32");
-    make(moe, "moe", "--experts 4 --used 2 --type f32");
-    make(think, "think", "--template think");
-    make(vectors, "vectors", "--embedding");
+    if (!mkdtemp(dir) || !getenv("TINY_MODEL") || !getenv("TINY_MMPROJ")) return -1;
+    make("TINY_MODEL", dense, "dense", "--ctx 65536 --type f32");
+    make("TINY_MODEL", moe, "moe", "--experts 4 --used 2 --type f32");
+    make("TINY_MODEL", think, "think", "--template think");
+    make("TINY_MODEL", vectors, "vectors", "--embedding");
+    make("TINY_MMPROJ", eyes, "eyes", "--layers 8 --embd 384 --ff 1536 --image 448"); /* slow ones */
     return 0;
 }
 
@@ -71,6 +73,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_fairness),
         cmocka_unit_test(test_neighbours),
+        cmocka_unit_test(test_gaps),
+        cmocka_unit_test(test_streams_beside_a_picture),
+        cmocka_unit_test(test_cancel_a_picture),
         cmocka_unit_test(test_json_schema),
         cmocka_unit_test(test_tools),
         cmocka_unit_test(test_reasoning),

@@ -12,7 +12,7 @@
 #define GREEDY                                                                                                         \
     "'kind': 'completion', 'prompt': 'the rain in spain and then another one', 'max_tokens': 48, 'temperature': 0"
 
-extern char dense[300], moe[300], think[300], vectors[300]; /* files */
+extern char dense[300], moe[300], think[300], vectors[300], eyes[300]; /* files */
 
 /* An engine with that model and more of a LOAD message; fails the test when it does not come up. */
 void up(struct client *c, const char *model, const char *more);
@@ -36,6 +36,9 @@ void test_context_is_full(void **state);
 void test_cancel(void **state);
 void test_fairness(void **state);
 void test_neighbours(void **state);
+void test_gaps(void **state);
+void test_streams_beside_a_picture(void **state);
+void test_cancel_a_picture(void **state);
 void test_json_schema(void **state);
 void test_tools(void **state);
 void test_reasoning(void **state);

@@ -214,6 +214,14 @@ void test_fairness(void **state)
 
 #define STREAM "'max_tokens':3000,'ignore_eos':true,'stream':true,'temperature':0}"
 
+static void ask_status(struct client *c)
+{
+    json_decref(c->status);
+    c->status = NULL;
+    client_send(c, VR_WIRE_STATS, 0, NULL, 0);
+    while (!c->status) client_read(c, 1000);
+}
+
 /* Two streams at once are in neighbouring slots, though the one not used for longest is elsewhere: with a gap between
  * them the engine would read all weights twice in every step. */
 void test_neighbours(void **state)
@@ -232,10 +240,7 @@ void test_neighbours(void **state)
     while (a.n_deltas < 3) client_read(&c, 1000);
     client_ask(&c, &b, 1, "{'kind':'completion','prompt':'Yb'," STREAM);
     while (b.n_deltas < 3) client_read(&c, 1000);
-    json_decref(c.status);
-    c.status = NULL;
-    client_send(&c, VR_WIRE_STATS, 0, NULL, 0);
-    while (!c.status) client_read(&c, 1000);
+    ask_status(&c);
     const json_t *slots = json_object_get(c.status, "slots");
     int busy[2] = { -1, -1 };
     for (int i = 0, n = 0; i < (int)json_array_size(slots) && n < 2; i++)
@@ -249,4 +254,56 @@ void test_neighbours(void **state)
     answer_done(&a);
     answer_done(&b);
     down(&c);
+}
+
+/* Streams end and leave gaps between others. Where devices compute, idle slots are computed along, which is as if it
+ * had not been: the long ones say what they say alone, and what the idle ones remember is still right. On the host no
+ * gap is filled. */
+void test_gaps(void **state)
+{
+    (void)state;
+    static const char *const where[] = {
+        FOUR, FOUR ", 'vgpus': [{'name':'CUDA0','mib':64}], 'devices': ['CUDA0'], 'tensor_split': [7], "
+                   "'n_gpu_layers': 7"
+    };
+    static const char *const prompts[] = { "the first of four", "a second", "one third of it", "and the last of all" };
+    for (size_t w = 0; w < VR_COUNT(where); w++) {
+        struct client c;
+        struct answer a[4];
+        char *alone[4];
+        up(&c, dense, where[w]);
+#define ONE "{'kind':'completion','prompt':'%s','max_tokens':%d,'temperature':0,'ignore_eos':true,'cache_prompt':%s}"
+        for (int round = 0; round < 2; round++) {
+            for (int i = 0; i < 4; i++) {
+                client_ask(&c, &a[i], 1, ONE, prompts[i], i % 3 ? 4 : 60, "false");
+                if (round == 0) client_wait(&c, &a[i]);
+                if (round == 0) alone[i] = strdup(vr_buf_str(&a[i].text[0])), answer_done(&a[i]);
+            }
+        }
+        for (int i = 0; i < 4; i++) {
+            client_wait(&c, &a[i]);
+            assert_null(a[i].error);
+            assert_string_equal(vr_buf_str(&a[i].text[0]), alone[i]);
+            answer_done(&a[i]);
+            free(alone[i]);
+        }
+        ask_status(&c);
+        json_int_t fillers = json_integer_value(json_object_get(c.status, "filler_tokens"));
+        if (w ? fillers < 50 : fillers > 0) fail_msg("%lld tokens filled gaps", (long long)fillers);
+        char *texts[2][4];
+        for (int cached = 1; cached >= 0; cached--)
+            for (int i = 1; i < 3; i++) { /* those that were idle in between */
+                client_ask(&c, &a[i], 1, ONE, prompts[i], 24, cached ? "true" : "false");
+                client_wait(&c, &a[i]);
+                if (cached) assert_int_equal(a[i].end[0].cached_tokens, a[i].begin.prompt_tokens - 1);
+                texts[cached][i] = strdup(vr_buf_str(&a[i].text[0]));
+                answer_done(&a[i]);
+            }
+        for (int i = 1; i < 3; i++) {
+            assert_string_equal(texts[0][i], texts[1][i]);
+            free(texts[0][i]);
+            free(texts[1][i]);
+        }
+        down(&c);
+    }
 }

@@ -1,0 +1,195 @@
+/* Filling a batch: who gets how many tokens, and in which order they stand.
+ *
+ * Streams first: each gets its one token in every batch. Prompts share what is left, the shortest first (most requests
+ * wait least that way), but the oldest is never without a share. While streams run, a batch is kept as short as
+ * SPARE_MS, by the speed that was measured; but prompts that take BRIEF_MS at most are taken whole, so that many that
+ * come together become streams within a few steps.
+ *
+ * First the shares are dealt out, then the tokens are written, in the order of the slots. The order counts where
+ * sequences have cells of their own: the engine takes a batch from its beginning and computes together, in one pass
+ * over all weights, one token of each sequence that it finds numbered without a gap. */
+#include "engine/choice.h"
+
+#define SPARE_MS 80.0
+#define BRIEF_MS 250.0
+enum { LEAST_CHUNK = 64, MOST_GAP = 4 };
+
+/* --- shares --- */
+
+static uint32_t left(const struct vr_choice *c) { return c->n_todo - c->slot->n - c->n_add; }
+
+/* The picture at or behind the next token that is to be computed; NULL: none. */
+static const struct vr_picture *next_picture(const struct vr_choice *c)
+{
+    uint32_t at = c->slot->n + c->n_add;
+    for (uint32_t i = 0; i < c->prompt->n_pictures; i++)
+        if (c->prompt->pictures[i].at >= at) return &c->prompt->pictures[i];
+    return NULL;
+}
+
+/* Tokens of text until the next picture. */
+static uint32_t left_text(const struct vr_choice *c)
+{
+    const struct vr_picture *p = next_picture(c);
+    return p ? p->at - c->slot->n - c->n_add : left(c);
+}
+
+const struct vr_picture *vr_choice_picture(const struct vr_choice *c)
+{
+    return c->state == VR_PROMPT && left_text(c) == 0 ? next_picture(c) : NULL;
+}
+
+/* Tokens of prompt that can be computed in so many milliseconds, by what was measured. */
+static uint32_t tokens_in(const struct vr_batcher *b, double ms, uint32_t room)
+{
+    double n = b->prompt_us > 0 ? ms * 1e3 / b->prompt_us : 2 * LEAST_CHUNK;
+    if (n < LEAST_CHUNK) n = LEAST_CHUNK;
+    return n < room ? (uint32_t)n : room;
+}
+
+uint32_t vr_batch_chunk(const struct vr_batcher *b)
+{
+    bool streams = false;
+    for (uint32_t i = 0; i < b->slots.n; i++)
+        streams |= b->slots.slot[i].choice && b->slots.slot[i].choice->state == VR_TEXT;
+    return streams ? tokens_in(b, SPARE_MS, b->e->n_batch) : b->e->n_batch;
+}
+
+/* The slot with the shortest rest, or the oldest request. */
+static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
+{
+    struct vr_choice *best = NULL;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c || c->state != VR_PROMPT || left_text(c) == 0) continue;
+        if (!best || (oldest ? c->start_ms < best->start_ms : left(c) < left(best))) best = c;
+    }
+    return best;
+}
+
+/* These return how many tokens were given. */
+
+static uint32_t give_prompt(struct vr_choice *c, uint32_t n)
+{
+    if (n > left_text(c)) n = left_text(c);
+    c->n_add += n;
+    return n;
+}
+
+/* The next token of a stream, and the guesses behind it as far as the others leave room. */
+static uint32_t give_stream(const struct vr_batcher *b, struct vr_choice *c, uint32_t given, uint32_t n_behind)
+{
+    uint32_t most = b->e->n_outputs < b->e->n_batch ? b->e->n_outputs : b->e->n_batch;
+    if (given + 1 + c->n_guess + n_behind > most) c->n_guess = 0;
+    return c->n_add = 1 + c->n_guess;
+}
+
+static uint32_t give_streams(struct vr_batcher *b)
+{
+    uint32_t given = 0;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c) continue;
+        c->n_add = 0;
+        c->row = -1;
+        if (c->state == VR_TEXT && given < b->e->n_batch) given += give_stream(b, c, given, b->slots.n - i - 1);
+    }
+    return given;
+}
+
+static uint32_t give_prompts(struct vr_batcher *b, uint32_t before)
+{
+    uint32_t given = before, room = b->e->n_batch - given;
+    uint32_t budget = given ? tokens_in(b, SPARE_MS, room) : room, end = given + budget;
+    struct vr_choice *c = pick_prompt(b, true);
+    if (c) given += give_prompt(c, budget / 4 ? budget / 4 : budget);
+    while (given < end && (c = pick_prompt(b, false))) given += give_prompt(c, end - given);
+    uint32_t brief = tokens_in(b, BRIEF_MS, room);
+    while ((c = pick_prompt(b, false)) && left(c) <= brief && given + left(c) <= b->e->n_batch)
+        given += give_prompt(c, left(c));
+    return given - before;
+}
+
+/* --- tokens --- */
+
+static int32_t put(struct vr_batcher *b, const struct vr_slot *slot, uint32_t at, llama_token token, bool logits)
+{
+    struct llama_batch *t = &b->batch;
+    int32_t i = t->n_tokens++;
+    t->token[i] = token;
+    t->pos[i] = vr_slot_pos(slot, at);
+    t->n_seq_id[i] = 1;
+    t->seq_id[i][0] = slot->seq;
+    t->logits[i] = logits;
+    return i;
+}
+
+static void put_choice(struct vr_batcher *b, struct vr_choice *c)
+{
+    uint32_t from = c->slot->n;
+    for (uint32_t k = 0; k < c->n_add; k++) {
+        bool text = c->state == VR_TEXT, logits = text || from + k + 1 == c->n_todo;
+        llama_token token = !text ? c->todo[from + k] : k ? c->guess[k - 1] : c->next;
+        int32_t i = put(b, c->slot, from + k, token, logits);
+        if (logits && c->row < 0) c->row = i;
+        b->in_batch[i] = c->job->request;
+    }
+}
+
+/* One past the last slot whose stream wants one token; 0 when gaps are better left: where they cost nothing, where a
+ * row costs the host as much as a pass, and beside guesses, which are several tokens of a sequence. */
+static uint32_t end_of_streams(const struct vr_batcher *b)
+{
+    uint32_t end = 0;
+    if (!b->e->on_devices || b->e->unified || !b->e->can_cut) return 0;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        const struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c || c->state != VR_TEXT || c->n_add == 0) continue;
+        if (c->n_guess) return 0;
+        end = i + 1;
+    }
+    return end;
+}
+
+/* Slots between two that compute something get a token, too, for whose result nobody asks and which vr_batch_unfill()
+ * takes out again: reading all weights once more would take longer. Returns how many. */
+static uint32_t put_fillers(struct vr_batcher *b, uint32_t from, uint32_t to, uint32_t room, struct vr_request *r)
+{
+    struct vr_slot *slot = b->slots.slot;
+    if (to - from > MOST_GAP || to - from > room) return 0;
+    for (uint32_t i = from; i < to; i++)
+        if (slot[i].choice || slot[i].held || slot[i].n >= b->e->n_ctx_seq) return 0;
+    for (uint32_t i = from; i < to; i++) {
+        b->in_batch[put(b, &slot[i], slot[i].n, 0, false)] = r;
+        slot[i].filler = true;
+    }
+    b->totals.filler_tokens += to - from;
+    return to - from;
+}
+
+uint32_t vr_batch_fill(struct vr_batcher *b, bool with_prompts)
+{
+    uint32_t given = give_streams(b);
+    if (with_prompts) given += give_prompts(b, given);
+    uint32_t room = b->e->n_batch - given, end = end_of_streams(b), next = 0; /* behind the last slot that computes */
+    struct vr_request *stream = NULL;
+    b->batch.n_tokens = 0;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c || c->n_add == 0) continue;
+        if (stream && i < end) room -= put_fillers(b, next, i, room, stream);
+        put_choice(b, c);
+        next = i + 1;
+        if (c->state == VR_TEXT) stream = c->job->request;
+    }
+    return given;
+}
+
+void vr_batch_unfill(struct vr_batcher *b)
+{
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_slot *slot = &b->slots.slot[i];
+        if (slot->filler) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
+        slot->filler = false;
+    }
+}
