@@ -111,7 +111,7 @@ export function connect(port, { paused = false } = {}) {
   socket.on('close', () => { c.closed = true; wake(); });
   c.send = (bytes) => socket.write(bytes);
   c.text = () => c.data.toString('latin1');
-  c.until = async (fn, ms = 5000) => {
+  c.until = async (fn, ms = 15000) => {
     const end = Date.now() + ms;
     for (; ;) {
       const r = fn(c);
