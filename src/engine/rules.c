@@ -297,6 +297,49 @@ size_t vr_rule_alloc_bytes(const struct ggml_tensor *t, int cc)
     return n;
 }
 
+/* --- the pool --- */
+
+#define VECTORS 8 /* columns that the matrix-vector kernels take */
+
+/* A float matrix times many columns is left to the vendor's library, which wants all in one type: f16 where the device
+ * computes well with it and the product does not ask for more. */
+static size_t blas_pool_bytes(const struct ggml_tensor *t, int cc)
+{
+    const struct ggml_tensor *a = t->src[0], *b = t->src[1];
+    bool f16_ok = cc >= 600 && cc != 610, f32 = t->op_params[0] == GGML_PREC_F32;
+    enum ggml_type type = ggml_is_quantized(a->type) ? GGML_TYPE_F16 : a->type;
+    if (f32 || (type == GGML_TYPE_F16 && !f16_ok) || (type == GGML_TYPE_BF16 && cc < 800)) type = GGML_TYPE_F32;
+    size_t each = ggml_type_size(type), n = 0;
+    if (a->type != type) n += (size_t)ggml_nelements(a) * each;
+    if (b->type != type) n += (size_t)ggml_nelements(b) * each;
+    if (type == GGML_TYPE_F16 && cc != 700) n += (size_t)ggml_nelements(t) * each;
+    return n;
+}
+
+/* Quantized weights: the other side is rounded to 8 bits, in blocks of 32 with 4 bytes each; rows of whole 512s. */
+static size_t rounded_bytes(const struct ggml_tensor *b, int64_t columns)
+{
+    return (size_t)(GGML_PAD(b->ne[0], 512) * columns) / 32 * 36;
+}
+
+size_t vr_rule_pool_bytes(const struct ggml_tensor *t, int cc)
+{
+    enum { DP4A_COLUMNS = 64 }; /* Volta multiplies more of them through f16 */
+    if (t->op == GGML_OP_MUL_MAT_ID) {
+        const struct ggml_tensor *a = t->src[0], *b = t->src[1], *ids = t->src[2];
+        int64_t columns = ids->ne[1] <= VECTORS ? b->ne[1] * b->ne[2] : ids->ne[0] * ids->ne[1];
+        if (ggml_is_quantized(a->type)) return rounded_bytes(b, columns);
+        return ids->ne[1] <= VECTORS ? 0 : (size_t)((b->ne[0] + t->ne[0]) * columns) * sizeof(float);
+    }
+    if (t->op != GGML_OP_MUL_MAT || t->op_params[1] == GGML_HINT_SRC0_IS_HADAMARD) return 0;
+    int64_t columns = t->src[1]->ne[1];
+    bool plain = is_f32(t) && is_f32(t->src[1]);
+    if (!ggml_is_quantized(t->src[0]->type)) return plain && columns <= VECTORS ? 0 : blas_pool_bytes(t, cc);
+    if (plain && (cc < 700 || cc >= 750 || columns < DP4A_COLUMNS))
+        return rounded_bytes(t->src[1], columns * t->src[1]->ne[2] * t->src[1]->ne[3]);
+    return blas_pool_bytes(t, cc);
+}
+
 /* A factor of a product: all experts' outputs, or one weight for each of them. */
 static bool is_full(const struct ggml_tensor *t, const struct ggml_tensor *mul)
 {

@@ -19,6 +19,9 @@ bool vr_rule_supports(const struct ggml_tensor *op, int cc);
 bool vr_rule_offloads(const struct ggml_tensor *op);
 /* Bytes of the tensor in device memory, scratch behind it included. */
 size_t vr_rule_alloc_bytes(const struct ggml_tensor *t, int cc);
+/* Bytes that the kernels of this node take from the device's pool while they run: activations as they read them, and
+ * results before they are made f32. The pool is outside every buffer, and keeps what it once had. */
+size_t vr_rule_pool_bytes(const struct ggml_tensor *t, int cc);
 /* Tells the allocator which tensors the fused kernels of this split read late. */
 void vr_rule_optimize(const struct ggml_cgraph *g, const struct ggml_backend_graph_optimize_params *params);
 

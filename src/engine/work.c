@@ -10,6 +10,7 @@
 #include <ggml-impl.h>
 
 #include "engine/fusion.h"
+#include "engine/rules.h"
 #include "engine/vgpu.h"
 #include "gguf/type.h"
 
@@ -265,6 +266,8 @@ static void count_other(const struct ggml_tensor *t, struct vr_work *w)
             w->act_bytes += bytes;
         }
     }
+    if (t->op == GGML_OP_SET_ROWS && is_cache(t)) w->type = t->type;
+    if (t->op == GGML_OP_SOFT_MAX && t->src[1]) w->cells = (uint32_t)t->ne[0]; /* with a mask: over the cache */
     uint64_t written = by_row ? ggml_row_size(t->type, (int64_t)moved) : read_bytes(t);
     if (is_cache(t))
         w->cache_bytes += written;
@@ -324,6 +327,8 @@ static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, u
             launches = host ? 1 : vr_node_kernels(t, cc);
         }
         count_node(gr, t, device, launches);
+        uint64_t pool = host ? 0 : vr_rule_pool_bytes(t, cc);
+        if (!host && pool > gr->out->pool_bytes[device]) gr->out->pool_bytes[device] = pool;
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */
             add_transfer(gr, device, gr->host, false, false, ggml_nbytes(t));
         first = false;

@@ -2,7 +2,7 @@
  *
  * Equal nodes are one row, so a model is a few dozen rows per device. Bytes are what a node must touch: weights
  * (of the experts it uses only), the KV cache or recurrent state, and activations. Graphs are reserved for a full
- * context: a row with `cells` reads that many cells of the cache, and fewer while it fills. */
+ * context: a row with `cells` works on that many cells of the cache, and on fewer while it fills. */
 #ifndef VR_ENGINE_WORK_H
 #define VR_ENGINE_WORK_H
 
@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/spec.h"
 
 /* One token per sequence; one full micro-batch of prompt, of which only each sequence's last token gets logits. */
 enum vr_phase { VR_DECODE, VR_PREFILL, VR_N_PHASES };
@@ -22,7 +23,7 @@ struct vr_work {
     bool quantized;       /* weights are; else floats */
     uint32_t type;        /* of the weights, or of the cache for attention (vr_type()); VR_TYPE_NONE: neither */
     uint32_t n, launches; /* equal nodes; kernels that run them (none where another row's kernel does it along) */
-    uint32_t cells;       /* of the cache, read by each node */
+    uint32_t cells;       /* of the cache: what each node reads and computes is in proportion to them */
     uint32_t reserved;
     uint64_t weight_bytes, cache_bytes, act_bytes, flops; /* of all n together */
     char name[24];
@@ -42,6 +43,7 @@ struct vr_works {
     struct vr_transfer *transfers;
     uint32_t n_rows, n_transfers;
     uint32_t n_nodes[VR_N_PHASES], n_splits[VR_N_PHASES];
+    uint64_t pool_bytes[VR_MAX_VGPUS]; /* that the device's kernels take for a while, beside all buffers: the most */
 };
 void vr_works_done(struct vr_works *w);
 

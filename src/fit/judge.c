@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "gguf/type.h"
 #include "plan/split.h"
 
@@ -90,6 +91,8 @@ static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
     return false;
 }
 
+#define POOL_IN_RESERVE (32 * VR_MIB) /* most models' kernels need less for a while, and reserves have room for it */
+
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
 {
@@ -108,6 +111,8 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
         if (need == 0) continue; /* not in use: nothing is asked of it */
         j->overhead_bytes =
             d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
+        if (j->overhead_bytes) j->overhead_bytes += p->works.pool_bytes[k];
+        need += beyond(p->works.pool_bytes[k], POOL_IN_RESERVE);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;

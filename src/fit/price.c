@@ -13,6 +13,11 @@ static size_t place_of(const struct vr_pricing *p, uint32_t device)
     return device < p->n_devices ? p->machine_device[device] : VR_SPEED_HOST;
 }
 
+static const struct vr_speed *speed_of(const struct vr_pricing *p, uint32_t device)
+{
+    return p->n_devices ? &p->speeds->places[place_of(p, device)] : &p->speeds->alone;
+}
+
 /* How much of a cache of so many cells is read. A sliding window is full as soon as the context is longer. */
 static double read_share(const struct vr_pricing *p, uint32_t cells)
 {
@@ -28,34 +33,78 @@ static double busy_ms(double bytes, double gbs, double flops, double tflops)
     return fmax(bytes / (gbs * 1e6), flops / (tflops * 1e9));
 }
 
-static double work_ms(const struct vr_pricing *p, const struct vr_work *w)
+/* The kind of an operation that may have been measured by itself; VR_N_OPS: none. */
+static enum vr_op_kind kind_of(const struct vr_work *w)
 {
-    const struct vr_speed *s = &p->speeds->places[place_of(p, w->device)];
-    double share = read_share(p, w->cells), flops = (double)w->flops * share;
-    double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes;
-    uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
-    bool prompt = w->phase == VR_PREFILL;
-    double launch_ms = prompt ? s->prompt_launch_ms : s->launch_ms, ms;
-    if (strcmp(w->name, "FLASH_ATTN_EXT") == 0) {
-        ms = busy_ms(cache, s->attention_gbs, flops, s->attention_tflops);
-    } else if (w->weight_bytes && strncmp(w->name, "MUL_MAT", 7) == 0) {
-        bool experts = strcmp(w->name, "MUL_MAT_ID") == 0;
-        ms = busy_ms((double)w->weight_bytes, s->gbs * (double)(experts ? s->expert_share : s->share)[type], flops,
-                     (double)(experts ? s->expert_matrix : s->matrix)[type]);
-        launch_ms += prompt ? s->prompt_product_ms : s->product_ms;
-    } else {
-        ms = vr_speed_node_ms(s, VR_TYPE_F32, (double)w->weight_bytes + cache + act, flops, 0);
-    }
-    return ms + w->launches * launch_ms;
+    static const struct {
+        const char *name;
+        enum vr_op_kind kind;
+    } rows[] = { { "FLASH_ATTN_EXT", VR_OP_ATTENTION },
+                 { "SET_ROWS", VR_OP_SET_ROWS },
+                 { "SOFT_MAX", VR_OP_SOFT_MAX },
+                 { "RMS_NORM", VR_OP_NORM },
+                 { "NORM", VR_OP_NORM },
+                 { "ROPE", VR_OP_ROPE },
+                 { "SWIGLU", VR_OP_GLU },
+                 { "GEGLU", VR_OP_GLU },
+                 { "SWIGLU_OAI", VR_OP_GLU },
+                 { "ADD", VR_OP_ADD },
+                 { "CONT", VR_OP_CONT },
+                 { "CPY", VR_OP_CONT } };
+    if (strcmp(w->name, "MUL_MAT") == 0) return w->cache_bytes ? VR_OP_CACHE_PRODUCT : VR_OP_ROTATE;
+    if (strcmp(w->name, "MUL") == 0) return w->weight_bytes ? VR_OP_NORM : VR_OP_ADD; /* the second half of a norm */
+    for (size_t i = 0; i < VR_COUNT(rows); i++)
+        if (strcmp(w->name, rows[i].name) == 0) return rows[i].kind;
+    return VR_N_OPS;
 }
 
-/* Overlapping micro-batches: the slowest place sets the pace. Otherwise one place works at a time. */
+static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
+
+/* What is no product with weights. Where another row's kernel does it along, its activations never leave the chip. */
+static double other_ms(const struct vr_speed *s, const struct vr_work *w, double share)
+{
+    bool prompt = w->phase == VR_PREFILL, attention = strcmp(w->name, "FLASH_ATTN_EXT") == 0;
+    double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
+    double launch_ms = prompt ? s->prompt_launch_ms : or_more(s->other_ms, s->launch_ms);
+    enum vr_op_kind kind = kind_of(w);
+    const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type);
+    if (w->launches == 0) act = 0;
+    if (op && !prompt) launch_ms = op->ms;
+    if (attention) {
+        double gbs = op ? or_more(op->gbs, s->attention_gbs) : s->attention_gbs;
+        double one = op ? or_more(op->tflops, s->attention_tflops) : s->attention_tflops;
+        double many = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
+        return busy_ms(cache, gbs, flops, prompt ? many : one) + w->launches * launch_ms;
+    }
+    double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
+    if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + w->launches * launch_ms;
+    double usual = s->gbs * (double)s->share[VR_TYPE_F32], gbs = prompt ? op->prompt_gbs : op->gbs;
+    double tflops = prompt ? op->prompt_tflops : op->tflops;
+    return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + w->launches * launch_ms;
+}
+
+/* all_bytes: of weights that a token reads there */
+static double work_ms(const struct vr_pricing *p, const struct vr_work *w, double all_bytes)
+{
+    const struct vr_speed *s = speed_of(p, w->device);
+    uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
+    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0) return other_ms(s, w, read_share(p, w->cells));
+    bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
+    double ms = busy_ms((double)w->weight_bytes, s->gbs * vr_speed_share(s, type, experts, all_bytes), (double)w->flops,
+                        (double)(experts ? s->expert_matrix : s->matrix)[type]);
+    return ms + w->launches * (prompt ? s->prompt_launch_ms + s->prompt_product_ms : s->launch_ms + s->product_ms);
+}
+
+/* Overlapping micro-batches: the slowest place sets the pace, and devices that share a card take turns. Otherwise one
+ * place works at a time. */
 static double step(const struct vr_pricing *p, const struct vr_price *price, enum vr_phase phase)
 {
-    double sum = price->copy_ms[phase], slowest = 0;
+    double sum = price->copy_ms[phase], slowest = 0, busy[VR_MAX_DEVICES + 1] = { 0 };
     for (size_t i = 0; i <= p->n_devices; i++) {
+        size_t place = place_of(p, (uint32_t)i), card = place == VR_SPEED_HOST ? place : p->speeds->card[place];
         sum += price->ms[phase][i];
-        slowest = fmax(slowest, price->ms[phase][i]);
+        busy[card] += price->ms[phase][i];
+        slowest = fmax(slowest, busy[card]);
     }
     double ms = phase == VR_PREFILL && p->pipeline ? fmax(slowest, price->copy_ms[phase]) : sum;
     return ms + price->fixed_ms[phase];
@@ -81,7 +130,7 @@ static void fix(const struct vr_pricing *p, struct vr_price *price)
         size_t n = 0;
         for (size_t i = 0; i < p->n_devices; i++) n += price->ms[phase][i] > 0;
         for (size_t i = n ? 0 : p->n_devices; i < (n ? p->n_devices : p->n_devices + 1); i++) {
-            const struct vr_speed *s = &p->speeds->places[place_of(p, (uint32_t)i)];
+            const struct vr_speed *s = speed_of(p, (uint32_t)i);
             double ms = phase == VR_DECODE ? s->step_ms : s->prompt_step_ms;
             if (price->ms[phase][i] > 0) price->fixed_ms[phase] = fmax(price->fixed_ms[phase], ms);
         }
@@ -91,10 +140,12 @@ static void fix(const struct vr_pricing *p, struct vr_price *price)
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
 {
     *out = (struct vr_price){ 0 };
-    double submit_ms[VR_PRICE_PLACES] = { 0 };
+    double submit_ms[VR_PRICE_PLACES] = { 0 }, weights[VR_N_PHASES][VR_PRICE_PLACES] = { 0 };
+    for (uint32_t i = 0; i < w->n_rows; i++)
+        weights[w->rows[i].phase][w->rows[i].device] += (double)w->rows[i].weight_bytes;
     for (uint32_t i = 0; i < w->n_rows; i++) {
         const struct vr_work *r = &w->rows[i];
-        out->ms[r->phase][r->device] += work_ms(p, r);
+        out->ms[r->phase][r->device] += work_ms(p, r, weights[r->phase][r->device]);
         if (r->phase == VR_DECODE)
             submit_ms[r->device] += r->launches * p->speeds->places[place_of(p, r->device)].submit_ms;
     }

@@ -60,7 +60,8 @@ size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved
     const struct vr_host *h = &saved->host;
     if (h->measured.when[0] && !strcmp(m->host.cpu, h->cpu) && m->host.cores == h->cores &&
         about(m->host.ram_total_bytes, h->ram_total_bytes)) {
-        m->host.measured = h->measured;
+        m->host.measured = !m->n_devices && h->alone.when[0] ? h->alone : h->measured;
+        m->host.alone = h->alone;
         if (!(m->host.bandwidth_gbs > 0)) m->host.bandwidth_gbs = h->bandwidth_gbs;
     }
     take_links(m, saved, of);

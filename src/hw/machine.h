@@ -14,12 +14,23 @@
 #define VR_MAX_DEVICES 32
 
 #define VR_MAX_MEASURED_TYPES 48
+#define VR_MAX_MEASURED_OPS   32
 
 /* Products with weights of one type. */
 struct vr_measured_type {
     char name[16];                    /* "q4_K" */
     double gbs, tflops;               /* one token: weights read, 10^9 bytes/s; 512 tokens: 10^12 operations/s */
     double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
+    double cached_gbs;                /* one token, while all weights are in the processor's cache */
+};
+
+/* An operation that is no product with weights (plan/ops.def). */
+struct vr_measured_op {
+    char name[24];
+    char type[16];                    /* of the cache that it works on; "" where there is none */
+    double us;                        /* one token: per kernel, at any size */
+    double gbs, tflops;               /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
+    double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
 };
 
 /* What `bench` measured on a device or on the host. A figure that is 0 was not measured; without `when`, nothing was.
@@ -32,13 +43,15 @@ struct vr_measured {
     double submit_us;               /* that the host needs to start one; runs ahead of the device while generating */
     double step_us, prompt_step_us; /* per token and per micro-batch, whatever the model */
     double product_us;              /* per product with weights of one token, before it runs at full speed */
+    double cache_mib;               /* the host: weights up to about this size stay in the processor's cache */
     double prompt_product_us;       /* the same for 512 tokens */
     double attention_gbs, attention_tflops;
     double up_gbs, up_us, down_gbs, down_us; /* from the host's memory and back */
     double mapped_gbs, mapped_expert_gbs;    /* weights that stay in a mapped file and are sent to be used */
     double switch_us;                        /* each time that generating goes on to the host and comes back */
     struct vr_measured_type types[VR_MAX_MEASURED_TYPES];
-    size_t n_types;
+    struct vr_measured_op ops[VR_MAX_MEASURED_OPS];
+    size_t n_types, n_ops;
 };
 
 struct vr_device {
@@ -72,7 +85,8 @@ struct vr_host {
     uint64_t ram_total_bytes, ram_free_bytes;
     double bandwidth_gbs; /* 0: never measured */
     uint32_t cores, threads, numa_nodes;
-    struct vr_measured measured; /* gbs of types: as layers are read there */
+    struct vr_measured measured; /* as layers run there beside devices; without any device, as all run */
+    struct vr_measured alone;    /* with devices that are left unused: weights then lie as the CPU likes them best */
 };
 
 struct vr_machine {

@@ -50,6 +50,7 @@ static const struct field host_fields[] = {
     { "threads", U32, F(vr_host, threads), 0, 1 << 20, false },
     { "numa_nodes", U32, F(vr_host, numa_nodes), 0, 1024, false },
     { "measured", IGNORED, 0, 0, 0, 0, false },
+    { "alone", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field device_fields[] = {
     { "id", IGNORED, 0, 0, 0, 0, false }, /* follows from the order */
@@ -92,7 +93,9 @@ static const struct field measured_fields[] = {
     { "mapped_gbs", REAL, F(vr_measured, mapped_gbs), 0, 1e6, false },
     { "mapped_expert_gbs", REAL, F(vr_measured, mapped_expert_gbs), 0, 1e6, false },
     { "switch_us", REAL, F(vr_measured, switch_us), 0, 1e6, false },
+    { "cache_mib", REAL, F(vr_measured, cache_mib), 0, 1 << 20, false },
     { "types", IGNORED, 0, 0, 0, 0, false },
+    { "ops", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field type_fields[] = {
     { "name", TEXT, F(vr_measured_type, name), 0, 0, true },
@@ -100,6 +103,16 @@ static const struct field type_fields[] = {
     { "tflops", REAL, F(vr_measured_type, tflops), 0, 1e6, false },
     { "expert_gbs", REAL, F(vr_measured_type, expert_gbs), 0, 1e6, false },
     { "expert_tflops", REAL, F(vr_measured_type, expert_tflops), 0, 1e6, false },
+    { "cached_gbs", REAL, F(vr_measured_type, cached_gbs), 0, 1e6, false },
+};
+static const struct field op_fields[] = {
+    { "name", TEXT, F(vr_measured_op, name), 0, 0, true },
+    { "type", TEXT, F(vr_measured_op, type), 0, 0, false },
+    { "us", REAL, F(vr_measured_op, us), 0, 1e6, false },
+    { "gbs", REAL, F(vr_measured_op, gbs), 0, 1e6, false },
+    { "tflops", REAL, F(vr_measured_op, tflops), 0, 1e6, false },
+    { "prompt_gbs", REAL, F(vr_measured_op, prompt_gbs), 0, 1e6, false },
+    { "prompt_tflops", REAL, F(vr_measured_op, prompt_tflops), 0, 1e6, false },
 };
 static const struct field link_fields[] = {
     { "a", U16, F(vr_link, a), 0, VR_MAX_DEVICES - 1, true },
@@ -115,7 +128,7 @@ static const struct field link_fields[] = {
 /* Where we are, for messages: "rig.json: devices[2]." */
 struct place {
     const char *path;
-    char prefix[64];
+    char prefix[96];
     struct vr_err *err;
 };
 
@@ -224,30 +237,40 @@ static bool get_object(const struct place *p, json_t *o, const struct field *fie
     return true;
 }
 
+/* A list of measured rows of one kind; p->prefix ends with "measured.". */
+static bool read_rows(const struct place *p, json_t *list, const char *key, const struct field *fields, size_t n_fields,
+                      void *rows, size_t size, size_t max, size_t *n)
+{
+    size_t len = json_array_size(list);
+    if (list && !json_is_array(list)) return REFUSE(p, key, "must be a list: [ ... ]");
+    if (len > max) return REFUSE(p, key, "has %zu entries, at most %zu", len, max);
+    for (*n = 0; *n < len; ++*n) {
+        struct place row = *p;
+        snprintf(row.prefix, sizeof row.prefix, "%.48s%s[%zu].", p->prefix, key, *n);
+        if (!get_object(&row, json_array_get(list, *n), fields, n_fields, (char *)rows + *n * size)) return false;
+    }
+    return true;
+}
+
 /* "measured" of a device or of the host, where it has one; p->prefix is the owner's. */
-static bool read_measured(const struct place *owner, json_t *o, struct vr_measured *out)
+static bool read_measured(const struct place *owner, const char *key, json_t *o, struct vr_measured *out)
 {
     if (!o) return true;
     struct place p = *owner;
-    snprintf(p.prefix, sizeof p.prefix, "%.28smeasured.", owner->prefix);
-    if (!get_object(&p, o, measured_fields, VR_COUNT(measured_fields), out)) return false;
-    json_t *types = json_object_get(o, "types");
-    size_t n = json_array_size(types);
-    if (types && !json_is_array(types)) return REFUSE(&p, "types", "must be a list: [ ... ]");
-    if (n > VR_MAX_MEASURED_TYPES) return REFUSE(&p, "types", "has %zu entries, at most %d", n, VR_MAX_MEASURED_TYPES);
-    for (size_t i = 0; i < n; i++) {
-        snprintf(p.prefix, sizeof p.prefix, "%.28smeasured.types[%zu].", owner->prefix, i);
-        if (!get_object(&p, json_array_get(types, i), type_fields, VR_COUNT(type_fields), &out->types[out->n_types++]))
-            return false;
-    }
-    return true;
+    snprintf(p.prefix, sizeof p.prefix, "%.28s%s.", owner->prefix, key);
+    return get_object(&p, o, measured_fields, VR_COUNT(measured_fields), out) &&
+           read_rows(&p, json_object_get(o, "types"), "types", type_fields, VR_COUNT(type_fields), out->types,
+                     sizeof out->types[0], VR_MAX_MEASURED_TYPES, &out->n_types) &&
+           read_rows(&p, json_object_get(o, "ops"), "ops", op_fields, VR_COUNT(op_fields), out->ops, sizeof out->ops[0],
+                     VR_MAX_MEASURED_OPS, &out->n_ops);
 }
 
 static bool read_host(struct place *p, json_t *o, struct vr_host *h)
 {
     snprintf(p->prefix, sizeof p->prefix, "host.");
     if (!get_object(p, o, host_fields, VR_COUNT(host_fields), h)) return false;
-    if (!read_measured(p, json_object_get(o, "measured"), &h->measured)) return false;
+    if (!read_measured(p, "measured", json_object_get(o, "measured"), &h->measured)) return false;
+    if (!read_measured(p, "alone", json_object_get(o, "alone"), &h->alone)) return false;
     if (!json_object_get(o, "ram_free_mib")) h->ram_free_bytes = h->ram_total_bytes;
     if (h->ram_free_bytes > h->ram_total_bytes)
         return REFUSE(p, "ram_free_mib", "is larger than ram_total_mib (%.15g > %.15g)",
@@ -259,7 +282,7 @@ static bool read_device(struct place *p, size_t i, json_t *o, struct vr_device *
 {
     snprintf(p->prefix, sizeof p->prefix, "devices[%zu].", i);
     if (!get_object(p, o, device_fields, VR_COUNT(device_fields), d)) return false;
-    if (!read_measured(p, json_object_get(o, "measured"), &d->measured)) return false;
+    if (!read_measured(p, "measured", json_object_get(o, "measured"), &d->measured)) return false;
     /* 0 only from a card whose driver does not tell; a plan leaves it out, a profile of it must load again */
     if (!d->total_bytes && !d->note[0]) return REFUSE(p, "total_mib", "is 0: a device has memory");
     if (!json_object_get(o, "free_mib")) d->free_bytes = d->total_bytes;
@@ -395,27 +418,36 @@ static void add_fields(struct vr_buf *b, size_t indent, const struct field *fiel
     }
 }
 
-static void add_measured(struct vr_buf *b, size_t indent, const struct vr_measured *m)
+/* A row is one line: people compare them. */
+static void add_rows(struct vr_buf *b, size_t indent, const char *key, const struct field *fields, size_t n_fields,
+                     const void *rows, size_t size, size_t n)
 {
-    if (!m->when[0]) return;
-    vr_buf_adds(b, ",\n");
-    vr_buf_addc(b, ' ', indent);
-    vr_buf_adds(b, "\"measured\": {");
-    add_fields(b, indent + 1, measured_fields, VR_COUNT(measured_fields), m);
-    for (size_t i = 0; i < m->n_types; i++) {
+    for (size_t i = 0; i < n; i++) {
+        const char *row = (const char *)rows + i * size, *comma = "";
         vr_buf_adds(b, ",\n");
-        vr_buf_addc(b, ' ', indent + 1);
-        vr_buf_adds(b, i ? " {" : "\"types\": [ {");
-        const char *comma = "";
-        for (size_t f = 0; f < VR_COUNT(type_fields); f++) { /* a type is one line: people compare them */
-            if (is_unknown(&type_fields[f], (const char *)&m->types[i] + type_fields[f].at)) continue;
-            vr_buf_addf(b, "%s \"%s\": ", comma, type_fields[f].key);
-            add_value(b, &type_fields[f], &m->types[i]);
+        vr_buf_addc(b, ' ', indent);
+        if (i == 0) vr_buf_addf(b, "\"%s\": [", key);
+        vr_buf_adds(b, " {");
+        for (size_t f = 0; f < n_fields; f++) {
+            if (is_unknown(&fields[f], row + fields[f].at)) continue;
+            vr_buf_addf(b, "%s \"%s\": ", comma, fields[f].key);
+            add_value(b, &fields[f], row);
             comma = ",";
         }
         vr_buf_adds(b, " }");
     }
-    vr_buf_adds(b, m->n_types ? " ]" : "");
+    vr_buf_adds(b, n ? " ]" : "");
+}
+
+static void add_measured(struct vr_buf *b, size_t indent, const char *key, const struct vr_measured *m)
+{
+    if (!m->when[0]) return;
+    vr_buf_adds(b, ",\n");
+    vr_buf_addc(b, ' ', indent);
+    vr_buf_addf(b, "\"%s\": {", key);
+    add_fields(b, indent + 1, measured_fields, VR_COUNT(measured_fields), m);
+    add_rows(b, indent + 1, "types", type_fields, VR_COUNT(type_fields), m->types, sizeof m->types[0], m->n_types);
+    add_rows(b, indent + 1, "ops", op_fields, VR_COUNT(op_fields), m->ops, sizeof m->ops[0], m->n_ops);
     vr_buf_addc(b, '\n', 1);
     vr_buf_addc(b, ' ', indent);
     vr_buf_adds(b, "}");
@@ -428,12 +460,13 @@ void vr_profile_print(const struct vr_machine *m, struct vr_buf *out)
     add_fields(out, 1, top_fields, VR_COUNT(top_fields), m);
     vr_buf_addf(out, "%s\n \"host\": {", out->n > before ? "," : "");
     add_fields(out, 2, host_fields, VR_COUNT(host_fields), &m->host);
-    add_measured(out, 2, &m->host.measured);
+    add_measured(out, 2, "measured", &m->host.measured);
+    add_measured(out, 2, "alone", &m->host.alone);
     vr_buf_adds(out, "\n },\n \"devices\": [");
     for (size_t i = 0; i < m->n_devices; i++) {
         vr_buf_adds(out, i ? ",\n  {" : "\n  {");
         add_fields(out, 3, device_fields, VR_COUNT(device_fields), &m->devices[i]);
-        add_measured(out, 3, &m->devices[i].measured);
+        add_measured(out, 3, "measured", &m->devices[i].measured);
         vr_buf_adds(out, "\n  }");
     }
     vr_buf_adds(out, m->n_devices ? "\n ]" : "]");

@@ -3,6 +3,7 @@
 #include "plan/speed.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gguf/type.h"
@@ -63,6 +64,18 @@ static const struct {
 #define SUBMIT_MS         0.004 /* 4 to 5.6 us */
 #define NO_LIMIT          1e15
 
+static const struct {
+    const char *name;
+    bool typed;
+} kinds[VR_N_OPS] = {
+#define OP(kind, name, typed) [VR_OP_##kind] = { name, typed },
+#include "plan/ops.def"
+#undef OP
+};
+
+const char *vr_op_name(enum vr_op_kind kind) { return kinds[kind].name; }
+bool vr_op_typed(enum vr_op_kind kind) { return kinds[kind].typed; }
+
 static double or_else(double value, double fallback) { return value > 0 ? value : fallback; }
 
 static void guess_shares(const struct vr_device *d, struct vr_speed *s)
@@ -85,6 +98,18 @@ static void guess_rest(struct vr_speed *s)
     }
     s->attention_gbs = s->gbs * (double)s->share[VR_TYPE_F16];
     s->attention_tflops = s->tflops;
+}
+
+/* Devices with one address are one card, shown several times. */
+static void find_cards(const struct vr_machine *m, struct vr_speeds *out)
+{
+    for (size_t i = 0; i < m->n_devices; i++) {
+        const struct vr_device *d = &m->devices[i];
+        out->card[i] = (uint8_t)i;
+        for (size_t k = 0; k < i && d->pci[0] && out->card[i] == i; k++)
+            if (!strcmp(m->devices[k].pci, d->pci) && !strcmp(m->devices[k].backend, d->backend))
+                out->card[i] = (uint8_t)k;
+    }
 }
 
 /* What devices do not reach of that. */
@@ -140,7 +165,9 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
     host->launch_ms = host->prompt_launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
     guess_rest(host);
+    out->alone = *host;
     guess_links(m, out);
+    find_cards(m, out);
 }
 
 /* Types that were not measured are taken for the middle of those that were. */
@@ -171,7 +198,55 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->tflops > 0) s->matrix[id] = (float)t->tflops;
         if (t->expert_gbs > 0) s->expert_share[id] = (float)(t->expert_gbs / best);
         if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
+        if (t->cached_gbs > 0) s->cached_share[id] = (float)(t->cached_gbs / best);
     }
+}
+
+static int by_ms(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Operations that were not measured are taken for the middle of those that were, but for those over a cache. */
+static void take_ops(const struct vr_measured *m, struct vr_speed *s)
+{
+    double ms[VR_MAX_MEASURED_OPS];
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const struct vr_measured_op *o = &m->ops[i];
+        size_t kind = 0;
+        while (kind < VR_N_OPS && strcmp(kinds[kind].name, o->name) != 0) kind++;
+        uint32_t type = o->type[0] ? vr_type_by_name(o->type) : VR_TYPE_NONE;
+        if (kind == VR_N_OPS || (type == VR_TYPE_NONE) == kinds[kind].typed) continue; /* of another version */
+        s->ops[s->n_ops++] = (struct vr_speed_op){ .kind = (uint8_t)kind,
+                                                   .type = type,
+                                                   .ms = o->us / 1e3,
+                                                   .gbs = o->gbs,
+                                                   .tflops = o->tflops,
+                                                   .prompt_gbs = o->prompt_gbs,
+                                                   .prompt_tflops = o->prompt_tflops };
+        if (!kinds[kind].typed && o->us > 0) ms[n++] = o->us / 1e3;
+    }
+    qsort(ms, n, sizeof ms[0], by_ms);
+    if (n) s->other_ms = ms[n / 2];
+}
+
+const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kind kind, uint32_t type)
+{
+    for (size_t i = 0; i < s->n_ops; i++)
+        if (s->ops[i].kind == kind && (!kinds[kind].typed || s->ops[i].type == type)) return &s->ops[i];
+    return NULL;
+}
+
+/* Half the cache: all stays in it. Twice the cache: what comes back has been pushed out by what came between. */
+double vr_speed_share(const struct vr_speed *s, uint32_t type, bool experts, double all_bytes)
+{
+    double share = (double)(experts ? s->expert_share : s->share)[type], cached = (double)s->cached_share[type];
+    if (!(cached > 0) || !(s->cache_bytes > 0) || !(all_bytes > 0)) return share;
+    double out = fmin(fmax((log2(all_bytes / s->cache_bytes) + 1) / 2, 0), 1); /* of the cache */
+    if (experts) cached *= share / (double)s->share[type];
+    return 1 / (out / share + (1 - out) / fmax(cached, share));
 }
 
 static void take(double measured, double scale, double *out)
@@ -182,6 +257,8 @@ static void take(double measured, double scale, double *out)
 static void take_measured(const struct vr_measured *m, struct vr_speed *s)
 {
     take_types(m, s);
+    take_ops(m, s);
+    s->cache_bytes = m->cache_mib * (double)(1 << 20);
     take(m->attention_gbs, 1, &s->attention_gbs);
     take(m->attention_tflops, 1, &s->attention_tflops);
     take(m->launch_us, 1e-3, &s->launch_ms);
@@ -203,6 +280,10 @@ void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out)
     vr_speeds_guess(m, out);
     out->measured = m->host.measured.when[0] != '\0';
     if (out->measured) take_measured(&m->host.measured, &out->places[VR_SPEED_HOST]);
+    if (m->host.alone.when[0])
+        take_measured(&m->host.alone, &out->alone);
+    else
+        out->alone = out->places[VR_SPEED_HOST];
     for (size_t i = 0; i < m->n_devices; i++) {
         if (m->devices[i].measured.when[0])
             take_measured(&m->devices[i].measured, &out->places[i]);
@@ -226,7 +307,7 @@ void vr_speeds_pin(struct vr_speeds *s)
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
 {
     vr_speeds_guess(m, out);
-    for (size_t i = 0; i <= VR_SPEED_HOST; i++) {
+    for (size_t i = 0; i <= VR_SPEED_HOST; i++) { /* nothing was measured: there are no ops and no cache */
         struct vr_speed *s = &out->places[i];
         for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
             s->share[t] = s->expert_share[t] = 1;
@@ -238,6 +319,7 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
         s->submit_ms = s->switch_ms = 0;
         s->step_ms = s->prompt_step_ms = 0;
     }
+    out->alone = out->places[VR_SPEED_HOST];
     memset(out->direct, 0, sizeof out->direct);
 }
 

@@ -1,7 +1,8 @@
 /* How long work takes: the one place with numbers about speed, for the planner and for pricing a dry run's graph.
  *
  *     time of a node   = max(bytes / (GB/s x share(type)), operations / TFLOPS(type)) + launches x launch time
- *     time of a hop    = latency + bytes / GB/s of the link
+ *                        (what is no product with weights: by the rates and the launch time of its own kind, if
+ * measured) time of a hop    = latency + bytes / GB/s of the link
  *
  * A token's time is the sum of its nodes and hops: decoding does one thing after the other. The shares and latencies
  * of a machine that nobody measured come from speeds.def (docs/accuracy.md tells how far off they are); what `bench`
@@ -14,13 +15,35 @@
 #define VR_SPEED_TYPES 64 /* more than there are tensor types */
 #define VR_SPEED_HOST  VR_MAX_DEVICES
 
+enum vr_op_kind {
+#define OP(kind, name, typed) VR_OP_##kind,
+#include "plan/ops.def"
+#undef OP
+    VR_N_OPS
+};
+const char *vr_op_name(enum vr_op_kind kind); /* in a profile */
+bool vr_op_typed(enum vr_op_kind kind);       /* whether it depends on the cache's type */
+
+/* One kind of operation on one type of cache, as it was measured. 0: not the limit. */
+struct vr_speed_op {
+    uint8_t kind;  /* enum vr_op_kind */
+    uint32_t type; /* VR_TYPE_NONE where it does not matter */
+    double ms;     /* per kernel, one token */
+    double gbs, tflops, prompt_gbs, prompt_tflops;
+};
+
 struct vr_speed {
     double gbs;                   /* of its memory, 10^9 bytes per second */
     float share[VR_SPEED_TYPES];  /* of gbs that a product with weights of this type reaches; by vr_type() id */
     double tflops;                /* that matrix products reach in large batches */
     float matrix[VR_SPEED_TYPES]; /* TFLOPS of a batch's product with this type */
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
+    float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
+    double cache_bytes;                 /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
+    struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
+    size_t n_ops;
+    double other_ms;   /* per kernel of an operation that was not; 0: launch_ms */
     double launch_ms;  /* per kernel */
     double submit_ms;  /* what the host needs to start it, while the device works on those before */
     double product_ms; /* more, for one that reads weights: until it runs at full speed */
@@ -34,7 +57,10 @@ struct vr_speed {
 
 struct vr_speeds {
     struct vr_speed places[VR_MAX_DEVICES + 1]; /* as the machine's devices, and the host */
+    struct vr_speed alone;                      /* the host when no device has part in it */
     size_t n_devices;
+    uint8_t
+        card[VR_MAX_DEVICES]; /* the first device on the same card: what shares one does not work at the same time */
     struct {
         double gbs, ms; /* gbs 0: through the host */
     } direct[VR_MAX_DEVICES][VR_MAX_DEVICES];
@@ -50,6 +76,10 @@ void vr_speeds_pin(struct vr_speeds *s);
 /* Nothing but memory bandwidth: no launches, no hops, every byte at full speed. For comparing with other planners. */
 void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out);
 
+/* What was measured for a kind of operation, on a cache of that type; NULL: nothing was. */
+const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kind kind, uint32_t type);
+/* The share of gbs that a product with the type reaches when a token reads so many bytes of weights in all. */
+double vr_speed_share(const struct vr_speed *s, uint32_t type, bool experts, double all_bytes);
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */
 double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches);
 /* Milliseconds for sending weights that stay on the host to a device, for one batch. */

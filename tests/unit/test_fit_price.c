@@ -8,7 +8,7 @@
 
 static struct vr_speeds machine(void)
 {
-    struct vr_speeds s = { .n_devices = 2 };
+    struct vr_speeds s = { .n_devices = 2, .card = { 0, 1 } };
     for (size_t i = 0; i <= VR_SPEED_HOST; i++) {
         struct vr_speed *p = &s.places[i];
         p->gbs = i == 0 ? 1000 : i == 1 ? 500 : 50;
@@ -26,6 +26,8 @@ static struct vr_speeds machine(void)
     }
     return s;
 }
+
+enum { Q4_0 = 2, Q8_0 = 8 }; /* as the engine numbers types */
 
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
 
@@ -82,6 +84,9 @@ static void test_sum(void **state)
     vr_price(&w, &p, &price);
     assert_near(price.step_ms[VR_PREFILL], 20);
     assert_near(price.step_ms[VR_DECODE], 5.30);
+    s.card[1] = 0; /* but what shares a card takes turns on it */
+    vr_price(&w, &p, &price);
+    assert_near(price.step_ms[VR_PREFILL], 30);
 }
 
 /* Products, experts and attention each have their own rates; kernels cost more in prompts. */
@@ -124,6 +129,78 @@ static void test_kinds(void **state)
     }
 }
 
+/* What was measured by itself is priced by its own figures: by kind and, over a cache, by the cache's type. */
+static void test_ops(void **state)
+{
+    (void)state;
+    static const struct vr_speed_op measured[] = {
+        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 500, 0, 0, 50 },
+        { VR_OP_ATTENTION, Q8_0, 0.012, 200, 0.5, 0, 25 },
+        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 250, 0, 0, 10 },
+        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 100, 0 },
+        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 400, 0 },
+        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 800, 0, 200, 0 },
+        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 0, 400, 0 },
+    };
+    enum { GB = 1000000000 };
+    static const struct {
+        struct vr_work row;
+        double ms;
+    } rows[] = {
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 2.02 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 5.024 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q4_0, .cells = 4096, .cache_bytes = GB }, 2 }, /* as f16's once */
+        { { .name = "MUL_MAT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 1 }, 4.004 },
+        { { .name = "MUL_MAT", .type = VR_TYPE_F32, .act_bytes = GB, .launches = 4 }, 1.012 }, /* a rotation */
+        { { .name = "SET_ROWS", .type = Q8_0, .cache_bytes = 1000, .launches = 10 }, 0.060001 },
+        { { .name = "SET_ROWS", .type = VR_TYPE_F16, .launches = 10 }, 0.03 }, /* not measured: the middle one */
+        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .act_bytes = 8 * (uint64_t)GB, .launches = 1 }, 10.005 },
+        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .act_bytes = GB, .launches = 1 }, 1.002 },
+        { { .name = "MUL", .type = VR_TYPE_F32, .act_bytes = GB }, 0 }, /* done along */
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .launches = 1 }, 0.042 },
+        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 5.002 },
+        { { .name = "MUL_MAT", .type = VR_TYPE_F16, .phase = VR_PREFILL, .cache_bytes = 1, .flops = GB }, 0.1 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_speeds s = machine();
+        memcpy(s.places[0].ops, measured, sizeof measured);
+        s.places[0].n_ops = VR_COUNT(measured);
+        s.places[0].other_ms = 0.003;
+        struct vr_works w = { .rows = &(struct vr_work){ 0 }, .n_rows = 1 };
+        w.rows[0] = rows[i].row;
+        w.rows[0].n = 1;
+        struct vr_pricing p = {
+            .speeds = &s, .machine_device = (const uint16_t[]){ 0, 1 }, .n_devices = 2, .fill = 1, .n_ctx_seq = 4096
+        };
+        struct vr_price price;
+        vr_price(&w, &p, &price);
+        if (fabs(price.ms[rows[i].row.phase][0] - rows[i].ms) > 1e-6)
+            fail_msg("row %zu: %g ms, not %g", i, price.ms[rows[i].row.phase][0], rows[i].ms);
+    }
+}
+
+/* Without a device the host is another one; and what fits into its cache is read from there. */
+static void test_alone(void **state)
+{
+    (void)state;
+    struct vr_speeds s = machine();
+    struct vr_speed *host = &s.alone;
+    *host = s.places[VR_SPEED_HOST];
+    host->gbs = 100;
+    host->cache_bytes = 32e6;
+    host->cached_share[VR_TYPE_F16] = 4;
+    static const double rows[][2] = { { 8e6, 0.02 }, { 16e6, 0.04 }, { 32e6, 0.2 }, { 64e6, 0.64 }, { 128e6, 1.28 } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_work row = { .name = "MUL_MAT", .type = VR_TYPE_F16, .n = 1, .weight_bytes = (uint64_t)rows[i][0] };
+        struct vr_works w = { .rows = &row, .n_rows = 1 };
+        struct vr_price price;
+        vr_price(&w, &(struct vr_pricing){ .speeds = &s }, &price);
+        if (fabs(price.step_ms[VR_DECODE] - rows[i][1]) > 1e-9)
+            fail_msg("%g bytes: %g ms, not %g", rows[i][0], price.step_ms[VR_DECODE], rows[i][1]);
+    }
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -138,6 +215,7 @@ static void test_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum), cmocka_unit_test(test_kinds),
+                                        cmocka_unit_test(test_ops), cmocka_unit_test(test_alone),
                                         cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
