@@ -49,6 +49,18 @@ static bool choose_types(const struct vr_options *o, const struct vr_model *m, s
     return true;
 }
 
+/* The caches' types: of this run, or the common ones. */
+static bool choose_caches(const struct vr_options *o, bool model, struct vr_calibrate *c, struct vr_err *err)
+{
+    const char *names[] = { model ? o->cache_type_k : "f16", model ? o->cache_type_v : "q8_0", "q4_0" };
+    for (size_t i = 0; i < (model ? 2 : VR_COUNT(names)); i++) {
+        uint32_t type = vr_type_by_name(names[i]);
+        if (type == VR_TYPE_NONE) return vr_fail(err, VR_EUSAGE, "there is no type '%s' for a cache", names[i]);
+        if (i == 0 || type != c->caches[0]) c->caches[c->n_caches++] = type;
+    }
+    return true;
+}
+
 static void keep_usable(struct vr_input *in)
 {
     size_t n = 0;
@@ -92,6 +104,31 @@ static void show_types(struct vr_buf *out, const struct vr_measured *m)
     vr_table_print(&t, out);
 }
 
+static void show_ops(struct vr_buf *out, const struct vr_measured *m)
+{
+    VR_AUTO_TABLE t = { .cols = { { "operations", false },
+                                  { "cache", false },
+                                  { "us", true },
+                                  { "GB/s", true },
+                                  { "prompt GB/s", true },
+                                  { "prompt TFLOPS", true } },
+                        .n_cols = 6,
+                        .indent = "    ",
+                        .color = vr_show_color() };
+    for (size_t i = 0; i < m->n_ops; i++) {
+        const struct vr_measured_op *x = &m->ops[i];
+        vr_table_row(&t);
+        vr_table_cell(&t, "%s", x->name);
+        vr_table_cell(&t, "%s", x->type);
+        figure(&t, x->us, 2);
+        figure(&t, x->gbs, digits_of(x->gbs));
+        figure(&t, x->prompt_gbs, digits_of(x->prompt_gbs));
+        figure(&t, x->prompt_tflops, x->prompt_tflops < 1 ? 3 : digits_of(x->prompt_tflops));
+    }
+    if (m->n_ops) vr_buf_adds(out, "\n");
+    if (m->n_ops) vr_table_print(&t, out);
+}
+
 static void show_measured(struct vr_buf *out, const char *id, const char *name, const struct vr_measured *m,
                           bool device)
 {
@@ -99,8 +136,7 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
     vr_buf_addf(out, "\n  %s%s%s  %s\n", vr_style(vr_show_color(), VR_BOLD), id, vr_style(vr_show_color(), VR_PLAIN),
                 name);
     show_types(out, m);
-    vr_buf_addf(out, "    attention     %.0f GB/s of cache, %.*f TFLOPS in prompts\n", m->attention_gbs,
-                m->attention_tflops < 1 ? 3 : 1, m->attention_tflops);
+    show_ops(out, m);
     vr_buf_addf(out, "    each kernel   %.2f us generating, %.2f us in prompts; a product %.2f and %.2f more\n",
                 m->launch_us, m->prompt_launch_us, m->product_us, m->prompt_product_us);
     if (device)
@@ -108,6 +144,7 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
             out, "    the host      needs %.2f us to start a kernel, %.0f us to take over in the middle of a token\n",
             m->submit_us, m->switch_us);
     vr_buf_addf(out, "    each step     %.0f us per token, %.0f us per micro-batch\n", m->step_us, m->prompt_step_us);
+    if (m->cache_mib > 0) vr_buf_addf(out, "    its cache     holds about %.0f MiB of weights\n", m->cache_mib);
     if (!device) return;
     vr_buf_addf(
         out,
@@ -122,7 +159,8 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
 static void show_machine(struct vr_buf *out, const struct vr_machine *m, const char *path)
 {
     vr_show_title(out, "What was measured");
-    show_measured(out, "host", m->host.cpu, &m->host.measured, false);
+    show_measured(out, m->n_devices ? "host, beside devices" : "host", m->host.cpu, &m->host.measured, false);
+    show_measured(out, "host, alone", m->host.cpu, &m->host.alone, false);
     for (size_t i = 0; i < m->n_devices; i++)
         show_measured(out, m->devices[i].id, m->devices[i].name, &m->devices[i].measured, true);
     for (size_t i = 0; i < m->n_links; i++)
@@ -328,7 +366,7 @@ bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     if (o->model && !m) return false;
     struct vr_calibrate c = { .missing_only = m != NULL };
     char path[512];
-    if (!choose_types(o, m, &c, err)) return false;
+    if (!choose_types(o, m, &c, err) || !choose_caches(o, m != NULL, &c, err)) return false;
     bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in));
     if (measures && !vr_calibrate_path(path, sizeof path, err)) return false; /* before the minute is spent */
     if (!m) return bench_machine(o, &in, &c, path, out, err);

@@ -1,8 +1,8 @@
 /* Measuring goes in steps, each a child process with a deadline, told on standard error as they go. Cards of the same
  * make are measured once: what one reaches the others do too; their links are measured one by one.
  *
- * Two models that compute next to nothing, of 4 and of 24 layers, tell what starting a kernel and a step costs: the
- * time that the price of their graphs leaves unexplained is `kernels x launch + step`, two equations for two unknowns.
+ * Two models that compute next to nothing, of 4 and of 24 layers, tell what starting a kernel and a step costs on a
+ * device: two equations for two unknowns. On the host the first alone tells the step, since threads start nothing.
  * Two more, with matrices of floats and with experts, show what other libraries take of the device's memory. */
 #include "cli/calibrate.h"
 
@@ -125,45 +125,59 @@ static bool price_tiny(const struct work *w, size_t which, const struct vr_budge
     return true;
 }
 
-/* Solves for launch and step from the two models' unexplained times. */
+/* A device: what a kernel more costs (started by the host or run, whichever takes longer) is the difference of the two
+ * models; what is left of the small one is the step's. */
 static bool solve_launches(struct work *w, const struct vr_budget *budget, const struct vr_measure_run runs[N_TINY],
                            struct vr_measured *m, struct vr_err *err)
 {
     struct vr_speeds s;
     vr_speeds_of(&w->in->machine, &s);
-    struct vr_speed *p = &s.places[budget ? budget->device : VR_SPEED_HOST], *host = &s.places[VR_SPEED_HOST];
-    double base[2][VR_N_PHASES], with[2][VR_N_PHASES];
-    p->product_ms = p->prompt_product_ms = p->step_ms = p->prompt_step_ms = p->submit_ms = 0;
-    host->step_ms = host->prompt_step_ms = 0;
-    for (int i = 0; i < 2; i++) {
-        const struct vr_measure_run *r = &runs[i];
-        double fill[VR_N_PHASES] = { (double)r->fill[0] / N_CTX, 2.0 * r->n_ubatch / N_CTX }, ms[VR_N_PHASES];
+    struct vr_speed *p = &s.places[budget->device];
+    double base[2][VR_N_PHASES], with[2][VR_N_PHASES], took[2][VR_N_PHASES];
+    p->step_ms = p->prompt_step_ms = 0;
+    for (int i = 0; i < 2; i++) { /* generating within the first 256 cells; the second micro-batch */
+        const double fill[VR_N_PHASES] = { 0, 1024.0 / N_CTX };
+        double ms[VR_N_PHASES];
         for (int phase = 0; phase < VR_N_PHASES; phase++) {
-            p->launch_ms = p->prompt_launch_ms = 0;
+            p->submit_ms = p->prompt_launch_ms = 0;
             if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
             base[i][phase] = ms[phase];
-            p->launch_ms = p->prompt_launch_ms = 1;
+            p->submit_ms = p->prompt_launch_ms = 1; /* more than all else: the kernels' number */
             if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
             with[i][phase] = ms[phase];
         }
+        took[i][VR_DECODE] = (runs[i].decode_ms[0] + runs[i].decode_ms[1]) / 2; /* both: it varies */
+        took[i][VR_PREFILL] = runs[i].prefill_ms[0];
     }
-    double *launch[] = { budget ? &m->submit_us : &m->launch_us, &m->prompt_launch_us },
-           *step[] = { &m->step_us, &m->prompt_step_us };
-    for (int phase = 0; phase < VR_N_PHASES; phase++) {
-        double n[2], left[2];
-        for (int i = 0; i < 2; i++) {
-            n[i] = with[i][phase] - base[i][phase];
-            double token = (runs[i].decode_ms[0] + runs[i].decode_ms[1]) / 2; /* both: it varies */
-            left[i] = (phase == VR_DECODE ? token : runs[i].prefill_ms[0]) - base[i][phase];
-        }
-        double each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
-        *launch[phase] = fmax(each * 1e3, 0.01);
-        *step[phase] = fmax(left[0] - n[0] * each, 0) * 1e3;
+    double each = fmax((took[1][VR_DECODE] - took[0][VR_DECODE]) / (with[1][VR_DECODE] - with[0][VR_DECODE]), 0);
+    m->submit_us = fmax(each * 1e3, 0.01);
+    p->submit_ms = each;
+    double ms[VR_N_PHASES];
+    if (!price_tiny(w, 0, budget, false, &s, 0, ms, err)) return false;
+    m->step_us = fmax(took[0][VR_DECODE] - ms[VR_DECODE], 0) * 1e3;
+
+    double n[2], left[2];
+    for (int i = 0; i < 2; i++) {
+        n[i] = with[i][VR_PREFILL] - base[i][VR_PREFILL];
+        left[i] = took[i][VR_PREFILL] - base[i][VR_PREFILL];
     }
-    if (!budget) { /* its batches compute for so long that nothing can be told from what is left */
-        m->prompt_launch_us = m->launch_us;
-        m->prompt_step_us = 0;
-    }
+    each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
+    m->prompt_launch_us = fmax(each * 1e3, 0.01);
+    m->prompt_step_us = fmax(left[0] - n[0] * each, 0) * 1e3;
+    return true;
+}
+
+/* The host: operations were measured one by one; what a small model takes beyond their sum is the step's. Its batches
+ * compute for so long that nothing can be told from what is left. */
+static bool solve_step(struct work *w, const struct vr_measure_run *run, struct vr_measured *m, struct vr_err *err)
+{
+    struct vr_speeds s;
+    double ms[VR_N_PHASES];
+    m->step_us = m->prompt_step_us = 0;
+    vr_speeds_of(&w->in->machine, &s);
+    if (m == &w->in->machine.host.measured) s.alone = s.places[VR_SPEED_HOST]; /* that is what the price goes by */
+    if (!price_tiny(w, TINY_FEW, NULL, false, &s, 0, ms, err)) return false;
+    m->step_us = fmax(run->decode_ms[0] - ms[VR_DECODE], 0) * 1e3;
     return true;
 }
 
@@ -179,14 +193,13 @@ static uint64_t outside(const struct vr_measure_run *r)
 static bool measure_runs(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
     struct vr_measure_run runs[N_TINY] = { 0 };
-    for (size_t i = 0; i < (budget ? N_TINY : TINY_FLOATS); i++)
+    for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
         if (!run_tiny(w, i, budget, false, &runs[i], err)) return false;
-    if (budget) {
-        uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
-        m->runtime_bytes = outside(&runs[TINY_MANY]);
-        uint64_t most = floats > experts ? floats : experts;
-        m->blas_bytes = most > m->runtime_bytes ? most - m->runtime_bytes : 0;
-    }
+    if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
+    uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
+    m->runtime_bytes = outside(&runs[TINY_MANY]);
+    uint64_t most = floats > experts ? floats : experts;
+    m->blas_bytes = most > m->runtime_bytes ? most - m->runtime_bytes : 0;
     return solve_launches(w, budget, runs, m, err);
 }
 
@@ -245,6 +258,7 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         struct vr_measured_type *t = type_row(m, name);
         if (!t) continue;
         t->gbs = p.gbs, t->tflops = p.tflops, t->expert_gbs = p.expert_gbs, t->expert_tflops = p.expert_tflops;
+        t->cached_gbs = p.cached_gbs, t->row_ns = p.row_ns;
         double kernels = p.kernels > 0 ? p.kernels : 1;
         fixed[n] = p.product_us / kernels;
         prompt[n++] = p.prompt_product_us / kernels;
@@ -260,6 +274,57 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
             prompt[k] = prompt[k - 1], prompt[k - 1] = x;
         }
     if (n) m->product_us = fixed[n / 2], m->prompt_product_us = prompt[n / 2];
+}
+
+/* --- other operations --- */
+
+static bool has_op(const struct vr_measured *m, const char *type)
+{
+    for (size_t i = 0; i < m->n_ops; i++)
+        if (!strcmp(m->ops[i].type, type)) return true;
+    return false;
+}
+
+static void keep_op(struct vr_measured *m, const struct vr_measured_op *op)
+{
+    size_t i = 0;
+    while (i < m->n_ops && (strcmp(m->ops[i].name, op->name) != 0 || strcmp(m->ops[i].type, op->type) != 0)) i++;
+    if (i == VR_MAX_MEASURED_OPS) return;
+    if (i == m->n_ops) m->n_ops++;
+    m->ops[i] = *op;
+}
+
+static double middle_us(const struct vr_measured *m)
+{
+    double us[VR_MAX_MEASURED_OPS], x;
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_ops; i++)
+        if (!m->ops[i].type[0]) us[n++] = m->ops[i].us;
+    for (size_t i = 1; i < n; i++) /* few: insertion */
+        for (size_t k = i; k && us[k] < us[k - 1]; k--) x = us[k], us[k] = us[k - 1], us[k - 1] = x;
+    return n ? us[n / 2] : 0;
+}
+
+/* All kinds of operations; those over a cache for the types asked for. */
+static void measure_ops(struct work *w, const char *id, const struct vr_measure_where *where, struct vr_measured *m)
+{
+    uint32_t types[VR_MEASURE_CACHES];
+    size_t n = 0;
+    bool known = w->ask->missing_only && has_op(m, "");
+    for (size_t i = 0; i < w->ask->n_caches; i++)
+        if (!w->ask->missing_only || !has_op(m, vr_type(w->ask->caches[i])->name)) types[n++] = w->ask->caches[i];
+    if (!n && known) return;
+    struct vr_measure_ops ops = { 0 };
+    struct vr_err err = { 0 };
+    tell(w, "%s: attention and small operations", id);
+    if (!vr_measure_ops(where, types, n, known, &ops, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
+    for (size_t i = 0; i < ops.n; i++) {
+        keep_op(m, &ops.rows[i]);
+        if (strcmp(ops.rows[i].name, vr_op_name(VR_OP_ATTENTION)) != 0 || strcmp(ops.rows[i].type, "f16") != 0)
+            continue;
+        m->attention_gbs = ops.rows[i].gbs > 0 ? ops.rows[i].gbs : ops.rows[i].tflops * 1e3 / 4;
+        m->attention_tflops = ops.rows[i].prompt_tflops;
+    }
 }
 
 /* --- places --- */
@@ -288,21 +353,21 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
     bool again = w->ask->missing_only && m->when[0];
     stamp(m, &w->in->machine);
     measure_types(w, id, &where, m);
+    measure_ops(w, id, &where, m);
     if (again) return true;
-    tell(w, "%s: attention", id);
-    struct vr_measure_attention attention = { 0 };
-    if (vr_measure_attention(&where, &attention, &err))
-        m->attention_gbs = attention.gbs, m->attention_tflops = attention.tflops;
-    tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "small models: operations and steps");
+    /* on a device a kernel that is not measured costs what a product costs at any size; on the host a product is more
+     */
+    m->launch_us = d ? m->product_us : middle_us(m);
+    m->product_us = fmax(m->product_us - m->launch_us, 0);
+    if (!d) m->prompt_launch_us = m->launch_us, m->prompt_product_us = m->product_us;
+    tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "its cache, and a small model");
+    if (!d && !vr_measure_cache(&where, &m->cache_mib, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     if (!measure_runs(w, budget, m, &err)) {
         vr_machine_note(&w->in->machine, "%s was not measured: %s", id, err.msg);
         m->when[0] = '\0';
         return false;
     }
-    /* on a device any kernel costs what a product costs at any size; on the host a product is more than others */
-    if (d) m->launch_us = m->product_us;
-    m->product_us = d ? 0 : fmax(m->product_us - m->launch_us, 0);
-    m->prompt_product_us = fmax(m->prompt_product_us - m->prompt_launch_us, 0);
+    if (d) m->prompt_product_us = fmax(m->prompt_product_us - m->prompt_launch_us, 0);
     if (d && !measure_switches(w, budget, m, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     return true;
 }
@@ -400,12 +465,20 @@ bool vr_device_usable(const struct vr_device *d)
     return strcmp(d->backend, "CUDA") == 0 && d->uuid[0] && vr_engine_has("cuda");
 }
 
-bool vr_calibrated(const struct vr_calibrate *c, const struct vr_input *in)
+/* The host beside devices and the host with all of them left unused are measured apart. */
+static struct vr_measured *host_part(struct vr_input *in)
+{
+    return in->machine.n_devices && !in->budgets.n ? &in->machine.host.alone : &in->machine.host.measured;
+}
+
+bool vr_calibrated(const struct vr_calibrate *c, struct vr_input *in)
 {
     for (size_t i = 0; i <= in->budgets.n; i++) {
-        const struct vr_measured *m = i == in->budgets.n ? &in->machine.host.measured
-                                                         : &in->machine.devices[in->budgets.items[i].device].measured;
-        if (!m->when[0]) return false;
+        const struct vr_measured *m =
+            i == in->budgets.n ? host_part(in) : &in->machine.devices[in->budgets.items[i].device].measured;
+        if (!m->when[0] || !has_op(m, "")) return false;
+        for (size_t t = 0; t < c->n_caches; t++)
+            if (!has_op(m, vr_type(c->caches[t])->name)) return false;
         for (size_t t = 0; t < c->n_types; t++) {
             bool found = false;
             for (size_t k = 0; k < m->n_types; k++) found |= !strcmp(m->types[k].name, vr_type(c->types[t])->name);
@@ -421,9 +494,9 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
     w.of = count_steps(&w);
     struct vr_host *host = &in->machine.host;
-    measure_place(&w, "host", NULL, &host->measured);
-    for (size_t i = 0; i < host->measured.n_types; i++)
-        host->bandwidth_gbs = fmax(host->bandwidth_gbs, host->measured.types[i].gbs);
+    struct vr_measured *own = host_part(in);
+    measure_place(&w, "host", NULL, own);
+    for (size_t i = 0; i < own->n_types; i++) host->bandwidth_gbs = fmax(host->bandwidth_gbs, own->types[i].gbs);
     for (size_t i = 0; i < in->budgets.n; i++) measure_device(&w, i);
     for (size_t i = 0; i < in->budgets.n; i++)
         for (size_t k = i + 1; k < in->budgets.n; k++) {
@@ -432,7 +505,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
             if (c->missing_only && l && l->measured_gbs > 0) continue;
             measure_pair(&w, in->budgets.items[i].device, in->budgets.items[k].device);
         }
-    if (!host->measured.when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", in->machine.note);
+    if (!own->when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", in->machine.note);
     return true;
 }
 

@@ -3,12 +3,15 @@
 #define VR_CLI_CALIBRATE_H
 
 #include "cli/input.h"
+#include "engine/measure.h"
 
 #define VR_CALIBRATE_TYPES 24
 
 struct vr_calibrate {
     uint32_t types[VR_CALIBRATE_TYPES]; /* weights' types to measure */
     size_t n_types;
+    uint32_t caches[VR_MEASURE_CACHES]; /* caches' types */
+    size_t n_caches;
     bool missing_only; /* leave out what was measured before */
 };
 
@@ -16,7 +19,7 @@ struct vr_calibrate {
  * parts. What could not be measured is a line in the machine's note. */
 bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err) VR_MUST_CHECK;
 /* True when nothing is left to measure for these types. */
-bool vr_calibrated(const struct vr_calibrate *c, const struct vr_input *in);
+bool vr_calibrated(const struct vr_calibrate *c, struct vr_input *in);
 /* Where every later plan looks for the profile, with its folders made. */
 bool vr_calibrate_path(char *path, size_t n, struct vr_err *err) VR_MUST_CHECK;
 

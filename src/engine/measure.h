@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "hw/machine.h"
 
 struct vr_measure_where {
     const char *device;  /* the engine's name of it: "CUDA0"; NULL: the host */
@@ -26,16 +27,25 @@ struct vr_measure_products {
     double gbs, tflops, expert_gbs, expert_tflops;
     double product_us, prompt_product_us; /* per product, at any size */
     double kernels;                       /* that one of them starts */
+    double cached_gbs;                    /* the host: while all weights are in its cache; else */
+    double row_ns;                        /* … per row of the matrix */
 };
 /* Products with weights of the type: one token, 512 tokens, plain and by expert. */
 bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct vr_measure_products *out,
                          struct vr_err *err) VR_MUST_CHECK;
 
-struct vr_measure_attention {
-    double gbs, tflops; /* of an f16 cache, one token; 512 tokens of prompt */
+/* The host: MiB of weights that its cache holds; 0 where memory is as fast. */
+bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_err *err) VR_MUST_CHECK;
+
+/* Operations that are no products with weights (plan/ops.def; measure_ops.c): all kinds, those over a cache for each of
+ * the types. */
+#define VR_MEASURE_CACHES 4
+struct vr_measure_ops {
+    struct vr_measured_op rows[VR_MAX_MEASURED_OPS];
+    size_t n;
 };
-bool vr_measure_attention(const struct vr_measure_where *w, struct vr_measure_attention *out,
-                          struct vr_err *err) VR_MUST_CHECK;
+bool vr_measure_ops(const struct vr_measure_where *w, const uint32_t *types, size_t n_types, bool typed_only,
+                    struct vr_measure_ops *out, struct vr_err *err) VR_MUST_CHECK;
 
 struct vr_measure_link {
     double up_gbs, up_us, down_gbs, down_us; /* to the device and back; for a pair, to the peer and back */

@@ -120,6 +120,7 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 
 #define WARM_TOKENS  6
 #define LEAST_TOKENS 8
+#define MOST_TOKENS  4096 /* of which the times are kept */
 #define WAKE_MS      500.0
 
 struct run_ask {
@@ -183,19 +184,30 @@ static bool one_token(struct vr_engine *e, struct llama_batch *b, uint32_t at, s
     return true;
 }
 
-/* Times n single tokens from position *at on. */
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Times n single tokens from position *at on: the middle one, since what else the computer does delays some. */
 static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, double seconds, uint32_t *at,
                         double *ms, struct vr_err *err)
 {
     for (int i = 0; i < WARM_TOKENS; i++) /* graphs are recorded */
         if (!one_token(e, b, (*at)++, err)) return false;
-    double t0 = now_ms();
+    static double took[MOST_TOKENS];
+    double t0 = now_ms(), last = t0;
     uint32_t i = 0;
-    while (i < n && (i < LEAST_TOKENS || now_ms() - t0 < seconds * 1e3)) { /* where they are slow, fewer tell enough */
+    while (i < n && (i < LEAST_TOKENS || last - t0 < seconds * 1e3)) { /* where they are slow, fewer tell enough */
         if (!one_token(e, b, (*at)++, err)) return false;
-        i++;
+        double now = now_ms();
+        took[i++ % MOST_TOKENS] = now - last;
+        last = now;
     }
-    *ms = (now_ms() - t0) / i;
+    if (i > MOST_TOKENS) i = MOST_TOKENS;
+    qsort(took, i, sizeof took[0], by_value);
+    *ms = took[i / 2];
     return true;
 }
 
@@ -245,10 +257,10 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     if (!wake(e, &b, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
     llama_memory_clear(e->memory, false);
     at = 0;
-    uint32_t some = e->n_batch * 4 < room ? e->n_batch * 2 : e->n_batch; /* the first batch warms up */
+    uint32_t some = e->n_batch * 4 < room ? e->n_batch * 2 : e->n_batch;
     double unused;
-    if (e->n_batch < room && !time_prompt(e, &b, &at, e->n_batch, a->seconds, &unused, err)) return false;
-    llama_memory_clear(e->memory, false);
+    if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &unused, err)) return false;
+    llama_memory_clear(e->memory, false); /* pools have grown, kernels are loaded */
     at = 0;
     if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;

@@ -134,7 +134,7 @@ static uint64_t read_bytes(const struct ggml_tensor *t) /* of a view: what it sh
 static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is one node */
 {
     return a->phase == b->phase && a->device == b->device && a->op == b->op && a->type == b->type &&
-           a->cells == b->cells && a->weight_bytes == b->weight_bytes * a->n &&
+           a->cells == b->cells && a->columns == b->columns && a->weight_bytes == b->weight_bytes * a->n &&
            a->cache_bytes == b->cache_bytes * a->n && a->act_bytes == b->act_bytes * a->n &&
            a->flops == b->flops * a->n;
 }
@@ -219,6 +219,7 @@ static void count_mul_mat(const struct graph *gr, const struct ggml_tensor *t, s
     w->flops = 2 * (uint64_t)a->ne[0] * (uint64_t)ggml_nelements(t);
     w->type = a->type;
     w->quantized = ggml_is_quantized(a->type);
+    w->columns = (uint32_t)a->ne[0];
     uint64_t bytes = read_bytes(a);
     if (experts) bytes = (uint64_t)((double)bytes * share_of_experts(t));
     if (is_cache(a)) {

@@ -24,7 +24,7 @@ struct vr_work {
     uint32_t type;        /* of the weights, or of the cache for attention (vr_type()); VR_TYPE_NONE: neither */
     uint32_t n, launches; /* equal nodes; kernels that run them (none where another row's kernel does it along) */
     uint32_t cells;       /* of the cache: what each node reads and computes is in proportion to them */
-    uint32_t reserved;
+    uint32_t columns;     /* of a product's matrix: a row of it has so many weights */
     uint64_t weight_bytes, cache_bytes, act_bytes, flops; /* of all n together */
     char name[24];
 };

@@ -18,13 +18,19 @@ static const struct vr_speed *speed_of(const struct vr_pricing *p, uint32_t devi
     return p->n_devices ? &p->speeds->places[place_of(p, device)] : &p->speeds->alone;
 }
 
-/* How much of a cache of so many cells is read. A sliding window is full as soon as the context is longer. */
-static double read_share(const struct vr_pricing *p, uint32_t cells)
+/* How much of a cache of so many cells is worked on. A sliding window is full as soon as the context is longer. Flash
+ * attention passes over cells that nobody may see: in a prompt each token sees those before it, and on the host single
+ * tokens see no padding. */
+static double read_share(const struct vr_pricing *p, const struct vr_work *w)
 {
-    if (cells == 0) return 1;
-    double filled = ceil(p->fill * p->n_ctx_seq / CELL_PAD) * CELL_PAD;
-    if (filled < CELL_PAD) filled = CELL_PAD;
-    return fmin(filled / cells, 1);
+    if (w->cells == 0) return 1;
+    bool skips = strcmp(w->name, "FLASH_ATTN_EXT") == 0, prompt = w->phase == VR_PREFILL;
+    double filled = p->fill * p->n_ctx_seq;
+    if (skips && prompt)
+        filled = fmax(filled - p->n_ubatch / 2.0, p->n_ubatch / 2.0);
+    else if (!skips || w->device < p->n_devices)
+        filled = fmax(ceil(filled / CELL_PAD) * CELL_PAD, CELL_PAD);
+    return fmin(fmax(filled, 1) / w->cells, 1);
 }
 
 /* The longer of reading and computing: a kernel does both at once. */
@@ -61,7 +67,7 @@ static enum vr_op_kind kind_of(const struct vr_work *w)
 static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
 
 /* What is no product with weights. Where another row's kernel does it along, its activations never leave the chip. */
-static double other_ms(const struct vr_speed *s, const struct vr_work *w, double share)
+static double other_ms(const struct vr_speed *s, const struct vr_work *w, double share, double all_bytes)
 {
     bool prompt = w->phase == VR_PREFILL, attention = strcmp(w->name, "FLASH_ATTN_EXT") == 0;
     double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
@@ -71,27 +77,28 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, double
     if (w->launches == 0) act = 0;
     if (op && !prompt) launch_ms = op->ms;
     if (attention) {
-        double gbs = op ? or_more(op->gbs, s->attention_gbs) : s->attention_gbs;
-        double one = op ? or_more(op->tflops, s->attention_tflops) : s->attention_tflops;
+        double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
+        double one = op ? or_more(vr_speed_tflops(s, op, all_bytes), s->attention_tflops) : s->attention_tflops;
         double many = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
         return busy_ms(cache, gbs, flops, prompt ? many : one) + w->launches * launch_ms;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
     if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + w->launches * launch_ms;
     double usual = s->gbs * (double)s->share[VR_TYPE_F32], gbs = prompt ? op->prompt_gbs : op->gbs;
-    double tflops = prompt ? op->prompt_tflops : op->tflops;
+    double tflops = prompt ? op->prompt_tflops : vr_speed_tflops(s, op, all_bytes);
     return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + w->launches * launch_ms;
 }
 
-/* all_bytes: of weights that a token reads there */
+/* all_bytes: of weights and caches that a token reads there */
 static double work_ms(const struct vr_pricing *p, const struct vr_work *w, double all_bytes)
 {
     const struct vr_speed *s = speed_of(p, w->device);
     uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
-    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0) return other_ms(s, w, read_share(p, w->cells));
+    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0) return other_ms(s, w, read_share(p, w), all_bytes);
     bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
-    double ms = busy_ms((double)w->weight_bytes, s->gbs * vr_speed_share(s, type, experts, all_bytes), (double)w->flops,
-                        (double)(experts ? s->expert_matrix : s->matrix)[type]);
+    double row_bytes = (double)vr_type_row_bytes(type, w->columns), bytes = (double)w->weight_bytes;
+    double ms = fmax(vr_speed_read_ms(s, type, experts, bytes, row_bytes > 0 ? bytes / row_bytes : 0, all_bytes),
+                     (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9));
     return ms + w->launches * (prompt ? s->prompt_launch_ms + s->prompt_product_ms : s->launch_ms + s->product_ms);
 }
 
@@ -140,12 +147,13 @@ static void fix(const struct vr_pricing *p, struct vr_price *price)
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
 {
     *out = (struct vr_price){ 0 };
-    double submit_ms[VR_PRICE_PLACES] = { 0 }, weights[VR_N_PHASES][VR_PRICE_PLACES] = { 0 };
+    double submit_ms[VR_PRICE_PLACES] = { 0 }, read[VR_N_PHASES][VR_PRICE_PLACES] = { 0 };
     for (uint32_t i = 0; i < w->n_rows; i++)
-        weights[w->rows[i].phase][w->rows[i].device] += (double)w->rows[i].weight_bytes;
+        read[w->rows[i].phase][w->rows[i].device] +=
+            (double)w->rows[i].weight_bytes + (double)w->rows[i].cache_bytes * read_share(p, &w->rows[i]);
     for (uint32_t i = 0; i < w->n_rows; i++) {
         const struct vr_work *r = &w->rows[i];
-        out->ms[r->phase][r->device] += work_ms(p, r, weights[r->phase][r->device]);
+        out->ms[r->phase][r->device] += work_ms(p, r, read[r->phase][r->device]);
         if (r->phase == VR_DECODE)
             submit_ms[r->device] += r->launches * p->speeds->places[place_of(p, r->device)].submit_ms;
     }

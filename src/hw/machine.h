@@ -21,7 +21,8 @@ struct vr_measured_type {
     char name[16];                    /* "q4_K" */
     double gbs, tflops;               /* one token: weights read, 10^9 bytes/s; 512 tokens: 10^12 operations/s */
     double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
-    double cached_gbs;                /* one token, while all weights are in the processor's cache */
+    double cached_gbs;                /* one token on the host, while all weights are in the processor's cache */
+    double row_ns;                    /* one token on the host: per row of the matrix, however long, out of the cache */
 };
 
 /* An operation that is no product with weights (plan/ops.def). */
@@ -31,6 +32,7 @@ struct vr_measured_op {
     double us;                        /* one token: per kernel, at any size */
     double gbs, tflops;               /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
     double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
+    double cached_tflops;             /* one token on the host, while all is in the processor's cache */
 };
 
 /* What `bench` measured on a device or on the host. A figure that is 0 was not measured; without `when`, nothing was.

@@ -104,6 +104,7 @@ static const struct field type_fields[] = {
     { "expert_gbs", REAL, F(vr_measured_type, expert_gbs), 0, 1e6, false },
     { "expert_tflops", REAL, F(vr_measured_type, expert_tflops), 0, 1e6, false },
     { "cached_gbs", REAL, F(vr_measured_type, cached_gbs), 0, 1e6, false },
+    { "row_ns", REAL, F(vr_measured_type, row_ns), 0, 1e6, false },
 };
 static const struct field op_fields[] = {
     { "name", TEXT, F(vr_measured_op, name), 0, 0, true },
@@ -113,6 +114,7 @@ static const struct field op_fields[] = {
     { "tflops", REAL, F(vr_measured_op, tflops), 0, 1e6, false },
     { "prompt_gbs", REAL, F(vr_measured_op, prompt_gbs), 0, 1e6, false },
     { "prompt_tflops", REAL, F(vr_measured_op, prompt_tflops), 0, 1e6, false },
+    { "cached_tflops", REAL, F(vr_measured_op, cached_tflops), 0, 1e6, false },
 };
 static const struct field link_fields[] = {
     { "a", U16, F(vr_link, a), 0, VR_MAX_DEVICES - 1, true },

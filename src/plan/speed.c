@@ -199,6 +199,7 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->expert_gbs > 0) s->expert_share[id] = (float)(t->expert_gbs / best);
         if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
         if (t->cached_gbs > 0) s->cached_share[id] = (float)(t->cached_gbs / best);
+        s->row_ns[id] = (float)t->row_ns;
     }
 }
 
@@ -225,7 +226,8 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
                                                    .gbs = o->gbs,
                                                    .tflops = o->tflops,
                                                    .prompt_gbs = o->prompt_gbs,
-                                                   .prompt_tflops = o->prompt_tflops };
+                                                   .prompt_tflops = o->prompt_tflops,
+                                                   .cached_tflops = o->cached_tflops };
         if (!kinds[kind].typed && o->us > 0) ms[n++] = o->us / 1e3;
     }
     qsort(ms, n, sizeof ms[0], by_ms);
@@ -239,14 +241,28 @@ const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kin
     return NULL;
 }
 
-/* Half the cache: all stays in it. Twice the cache: what comes back has been pushed out by what came between. */
-double vr_speed_share(const struct vr_speed *s, uint32_t type, bool experts, double all_bytes)
+/* How much comes from memory. Half the cache: all stays in it. Twice the cache: what comes back has been pushed out by
+ * what came between. */
+static double from_memory(const struct vr_speed *s, double all_bytes)
+{
+    if (!(s->cache_bytes > 0) || !(all_bytes > 0)) return 1;
+    return fmin(fmax((log2(all_bytes / s->cache_bytes) + 1) / 2, 0), 1);
+}
+
+double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, double rows,
+                        double all_bytes)
 {
     double share = (double)(experts ? s->expert_share : s->share)[type], cached = (double)s->cached_share[type];
-    if (!(cached > 0) || !(s->cache_bytes > 0) || !(all_bytes > 0)) return share;
-    double out = fmin(fmax((log2(all_bytes / s->cache_bytes) + 1) / 2, 0), 1); /* of the cache */
-    if (experts) cached *= share / (double)s->share[type];
-    return 1 / (out / share + (1 - out) / fmax(cached, share));
+    double memory = bytes / (s->gbs * share * 1e6) + rows * (double)s->row_ns[type] / 1e6;
+    if (!(cached > 0)) return memory;
+    double cache = bytes / (s->gbs * cached * 1e6), part = from_memory(s, all_bytes);
+    return part * memory + (1 - part) * fmin(cache, memory);
+}
+
+double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double all_bytes)
+{
+    double part = from_memory(s, all_bytes);
+    return op->cached_tflops > op->tflops ? 1 / (part / op->tflops + (1 - part) / op->cached_tflops) : op->tflops;
 }
 
 static void take(double measured, double scale, double *out)

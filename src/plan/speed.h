@@ -29,7 +29,7 @@ struct vr_speed_op {
     uint8_t kind;  /* enum vr_op_kind */
     uint32_t type; /* VR_TYPE_NONE where it does not matter */
     double ms;     /* per kernel, one token */
-    double gbs, tflops, prompt_gbs, prompt_tflops;
+    double gbs, tflops, prompt_gbs, prompt_tflops, cached_tflops;
 };
 
 struct vr_speed {
@@ -39,6 +39,7 @@ struct vr_speed {
     float matrix[VR_SPEED_TYPES]; /* TFLOPS of a batch's product with this type */
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
     float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
+    float row_ns[VR_SPEED_TYPES];       /* per row of a matrix that is not */
     double cache_bytes;                 /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
     struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
@@ -78,8 +79,11 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out);
 
 /* What was measured for a kind of operation, on a cache of that type; NULL: nothing was. */
 const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kind kind, uint32_t type);
-/* The share of gbs that a product with the type reaches when a token reads so many bytes of weights in all. */
-double vr_speed_share(const struct vr_speed *s, uint32_t type, bool experts, double all_bytes);
+/* When a token reads all_bytes of weights and caches in all: what fits into the processor's cache is faster. TFLOPS of
+ * an operation, and milliseconds for reading the weights of a product. */
+double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double all_bytes);
+double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, double rows,
+                        double all_bytes);
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */
 double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches);
 /* Milliseconds for sending weights that stay on the host to a device, for one batch. */

@@ -104,7 +104,8 @@ static void test_kinds(void **state)
         { { .phase = VR_DECODE, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.001 },
         { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1, .flops = 1000000000000 }, 10 },
         { { .phase = VR_PREFILL, .name = "MUL_MAT_ID", .weight_bytes = 1, .flops = 1000000000000 }, 40 },
-        { { .phase = VR_PREFILL, .name = "FLASH_ATTN_EXT", .cells = 4096, .flops = 1000000000000 }, 20 },
+        /* of 4,096 cells a batch of 512 sees 3,840, on average */
+        { { .phase = VR_PREFILL, .name = "FLASH_ATTN_EXT", .cells = 4096, .flops = 1000000000000 }, 18.75 },
         { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.007 },
         { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.002 },
     };
@@ -201,6 +202,38 @@ static void test_alone(void **state)
     }
 }
 
+/* Generating with 1,000 of 4,096 cells filled: devices read whole 256s, and so does a plain product on the host. */
+static void test_fill(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        uint8_t device;
+        double cells;
+    } rows[] = {
+        { "FLASH_ATTN_EXT", 0, 1024 }, { "FLASH_ATTN_EXT", 2, 1000 }, { "MUL_MAT", 0, 1024 },
+        { "MUL_MAT", 2, 1024 },        { "SOFT_MAX", 0, 1024 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_speeds s = machine();
+        struct vr_work row = { .device = rows[i].device, .type = VR_TYPE_F16, .n = 1, .cells = 4096, .launches = 1 };
+        snprintf(row.name, sizeof row.name, "%s", rows[i].name);
+        row.cache_bytes = 4096000000;
+        struct vr_speed *p = &s.places[rows[i].device == 2 ? VR_SPEED_HOST : 0];
+        p->launch_ms = 0;
+        p->attention_gbs = p->gbs;
+        struct vr_works w = { .rows = &row, .n_rows = 1 };
+        struct vr_pricing pricing = { .speeds = &s,
+                                      .machine_device = (const uint16_t[]){ 0, 1 },
+                                      .n_devices = 2,
+                                      .fill = 1000 / 4096.0,
+                                      .n_ctx_seq = 4096 };
+        struct vr_price price;
+        vr_price(&w, &pricing, &price);
+        assert_near(price.ms[VR_DECODE][rows[i].device], rows[i].cells / p->gbs);
+    }
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -214,8 +247,8 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum), cmocka_unit_test(test_kinds),
-                                        cmocka_unit_test(test_ops), cmocka_unit_test(test_alone),
-                                        cmocka_unit_test(test_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),  cmocka_unit_test(test_kinds),
+                                        cmocka_unit_test(test_ops),  cmocka_unit_test(test_alone),
+                                        cmocka_unit_test(test_fill), cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

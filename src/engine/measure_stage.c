@@ -1,0 +1,203 @@
+/* Where graphs are measured, and graphs of two lengths. Weights are one quantized block of noise, repeated: what is in
+ * them does not change how long they take, as long as it is not all zero. */
+#include "engine/measure_stage.h"
+
+#include <string.h>
+#include <time.h>
+
+#include <ggml-alloc.h>
+#include <ggml-cpu.h>
+
+#include "engine/engine.h"
+#include "engine/measure_child.h"
+
+#define LEAST_MS      40.0 /* of computing per figure; on the host more, because other work is on it too: */
+#define HOST_LEAST_MS 60.0
+#define MOST_MS       400.0
+#define MAX_ROUNDS    200
+#define NOISE_VALUES  65536
+
+double vr_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* Weights beside GPUs lie in plain or pinned memory; without any, the CPU backend repacks types that gain by it. */
+static ggml_backend_buffer_type_t host_weights(ggml_backend_dev_t cpu, uint32_t type, bool beside_gpus)
+{
+    ggml_backend_buffer_type_t plain = ggml_backend_dev_buffer_type(cpu);
+    void *fn = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts");
+    ggml_backend_buffer_type_t *more = fn && !beside_gpus ? ((ggml_backend_dev_get_extra_bufts_t)fn)(cpu) : NULL;
+    struct ggml_init_params p = { 1 << 14, NULL, true };
+    for (; more && *more; more++) {
+        struct ggml_context *ctx = ggml_init(p);
+        struct ggml_tensor *w = ggml_new_tensor_2d(ctx, (enum ggml_type)type, 4096, 4096);
+        struct ggml_tensor *mm = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4096, VR_MEASURE_TOKENS));
+        w->buffer = ggml_backend_buft_alloc_buffer(*more, 0);
+        bool takes = w->buffer && ggml_backend_dev_supports_op(cpu, mm);
+        if (w->buffer) ggml_backend_buffer_free(w->buffer);
+        ggml_free(ctx);
+        if (takes) return *more;
+    }
+    return plain;
+}
+
+/* As many as serving takes, made once and waiting, as there. */
+static void set_threads(struct vr_stage *s)
+{
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(s->dev);
+    int n = (int)vr_engine_threads();
+    void *fn = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+    if (fn) ((ggml_backend_set_n_threads_t)fn)(s->backend, n);
+    struct ggml_threadpool *(*make)(struct ggml_threadpool_params *) =
+        (struct ggml_threadpool * (*)(struct ggml_threadpool_params *))
+            ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_new");
+    void (*use)(ggml_backend_t, struct ggml_threadpool *) =
+        (void (*)(ggml_backend_t, struct ggml_threadpool *))ggml_backend_reg_get_proc_address(
+            reg, "ggml_backend_cpu_set_threadpool");
+    struct ggml_threadpool_params p = ggml_threadpool_params_default(n);
+    if (make && use) use(s->backend, make(&p));
+}
+
+bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s, struct vr_err *err)
+{
+    if (!vr_measure_backends(w, err)) return false;
+    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc };
+    s->dev = s->host ? ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : ggml_backend_dev_by_name(w->device);
+    if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", s->host ? "CPU" : w->device);
+    s->backend = ggml_backend_dev_init(s->dev, NULL);
+    if (!s->backend) return vr_fail(err, VR_EDEVICE, "the engine cannot use the device %s", w->device);
+    s->weights = s->host ? host_weights(s->dev, type, w->beside_gpus) : ggml_backend_dev_buffer_type(s->dev);
+    if (s->host) set_threads(s);
+    return true;
+}
+
+/* --- graphs --- */
+
+void vr_timing_done(struct vr_timing *b)
+{
+    ggml_backend_buffer_free(b->wbuf);
+    ggml_backend_buffer_free(b->buf);
+    ggml_free(b->weights);
+    ggml_free(b->rest);
+    *b = (struct vr_timing){ 0 };
+}
+
+bool vr_timing_start(struct vr_timing *b, struct vr_stage *s)
+{
+    struct ggml_init_params p = { (size_t)1 << 20, NULL, true };
+    *b = (struct vr_timing){ .s = s, .weights = ggml_init(p), .rest = ggml_init(p) };
+    for (int i = 0; i < 2 && b->rest; i++) b->graph[i] = ggml_new_graph_custom(b->rest, 512, false);
+    return b->weights && b->rest;
+}
+
+static uint32_t noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+
+/* One block of noise as the type, repeated over n bytes. */
+static bool noise_bytes(enum ggml_type type, char *bytes, size_t n)
+{
+    static float values[NOISE_VALUES], ones[NOISE_VALUES];
+    uint32_t seed = 1;
+    for (size_t i = 0; i < NOISE_VALUES; i++) {
+        values[i] = ((float)(noise(&seed) >> 8) / (float)(1 << 24) - 0.5f) / 16;
+        ones[i] = 1;
+    }
+    size_t block = ggml_row_size(type, NOISE_VALUES);
+    const float *weights = ggml_is_quantized(type) ? ones : NULL;
+    if (ggml_quantize_chunk(type, values, bytes, 0, 16, NOISE_VALUES / 16, weights) == 0) return false;
+    for (size_t at = block; at < n; at += block) memcpy(bytes + at, bytes, block);
+    return true;
+}
+
+/* All tensors are of one type and about one size: the bytes for the largest serve each. */
+static bool fill_all(struct ggml_tensor *const *list, size_t n)
+{
+    size_t largest = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ggml_nbytes(list[i]) > largest) largest = ggml_nbytes(list[i]);
+    char *bytes = malloc(largest + ggml_row_size(list[0]->type, NOISE_VALUES));
+    bool ok = bytes && noise_bytes(list[0]->type, bytes, largest);
+    for (size_t i = 0; i < n && ok; i++) ggml_backend_tensor_set(list[i], bytes, 0, ggml_nbytes(list[i]));
+    free(bytes);
+    return ok;
+}
+
+bool vr_timing_fill(struct ggml_tensor *t) { return fill_all(&t, 1); }
+
+static bool fill_weights(struct vr_timing *b)
+{
+    struct ggml_tensor *list[VR_TIMING_NODES];
+    size_t n = 0;
+    for (struct ggml_tensor *t = ggml_get_first_tensor(b->weights); t && n < VR_TIMING_NODES;
+         t = ggml_get_next_tensor(b->weights, t))
+        list[n++] = t;
+    return fill_all(list, n);
+}
+
+bool vr_timing_allocate(struct vr_timing *b)
+{
+    if (ggml_get_first_tensor(b->weights)) {
+        b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, b->s->weights);
+        if (!b->wbuf) return false;
+        ggml_backend_buffer_set_usage(b->wbuf, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
+        if (!fill_weights(b)) return false;
+    }
+    b->buf = ggml_backend_alloc_ctx_tensors(b->rest, b->s->backend);
+    return b->buf != NULL;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Other experts each time, as tokens choose them. */
+static void choose_experts(struct vr_timing *b, uint32_t *seed)
+{
+    static int32_t ids[VR_MEASURE_TOKENS * 16];
+    for (int i = 0; i < b->n_ids; i++) {
+        int64_t used = b->ids[i]->ne[0], tokens = b->ids[i]->ne[1];
+        for (int64_t t = 0; t < tokens; t++)
+            for (int64_t k = 0; k < used; k++) { /* different ones: each from its own part */
+                int part = b->n_experts / (int)used;
+                ids[t * used + k] = (int32_t)k * part + (int32_t)((noise(seed) >> 16) % (uint32_t)part);
+            }
+        ggml_backend_tensor_set(b->ids[i], ids, 0, (size_t)(used * tokens) * sizeof *ids);
+    }
+}
+
+double vr_timing_graph(struct vr_timing *b, struct ggml_cgraph *g, uint32_t *seed)
+{
+    double sum = 0, least = b->s->host ? HOST_LEAST_MS : LEAST_MS, took[MAX_ROUNDS];
+    int i = 0;
+    for (; i < MAX_ROUNDS && (sum < least * 1e3 || i < 8) && (sum < MOST_MS * 1e3 || i < 2); i++) {
+        choose_experts(b, seed);
+        double t0 = vr_now_us();
+        if (ggml_backend_graph_compute(b->s->backend, g) != GGML_STATUS_SUCCESS) return -1;
+        took[i] = vr_now_us() - t0;
+        sum += took[i];
+    }
+    qsort(took, (size_t)i, sizeof took[0], by_value);
+    return took[i / 4];
+}
+
+double vr_timing_node(struct vr_timing *b)
+{
+    uint32_t seed = 7;
+    double few = vr_timing_graph(b, b->graph[0], &seed), many = vr_timing_graph(b, b->graph[1], &seed);
+    if (few < 0 || many < 0) return -1;
+    double each = (many - few) / (b->n[1] - b->n[0]), mean = many / b->n[1];
+    return each > mean / 2 ? each : mean; /* else something else had the computer meanwhile */
+}
+
+void vr_timing_add(struct vr_timing *b, struct ggml_tensor *node, bool also_short)
+{
+    ggml_build_forward_expand(b->graph[1], node);
+    b->n[1]++;
+    if (!also_short) return;
+    ggml_build_forward_expand(b->graph[0], node);
+    b->n[0]++;
+}
