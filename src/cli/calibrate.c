@@ -322,6 +322,7 @@ static void measure_ops(struct work *w, const char *id, const struct vr_measure_
         keep_op(m, &ops.rows[i]);
         if (strcmp(ops.rows[i].name, vr_op_name(VR_OP_ATTENTION)) != 0 || strcmp(ops.rows[i].type, "f16") != 0)
             continue;
+        /* of the host operations are known, four for each byte in this shape */
         m->attention_gbs = ops.rows[i].gbs > 0 ? ops.rows[i].gbs : ops.rows[i].tflops * 1e3 / 4;
         m->attention_tflops = ops.rows[i].prompt_tflops;
     }

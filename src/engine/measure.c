@@ -211,9 +211,10 @@ bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_e
 
 /* --- links --- */
 
-#define LINK_BYTES  ((size_t)32 << 20) /* a large tensor */
-#define WORD_BYTES  ((size_t)16 << 10) /* one token's activations */
-#define PIECE_BYTES ((size_t)2 << 20)  /* an expert */
+#define LINK_BYTES ((size_t)32 << 20)  /* a large tensor */
+#define WORD_BYTES ((size_t)16 << 10)  /* one token's activations */
+#define FILE_BYTES ((size_t)256 << 20) /* of a mapped file: more than is in a cache when its turn comes */
+#define IN_FLIGHT  4                   /* tensors of experts that are sent without waiting */
 
 struct link_ask {
     const struct vr_measure_where *w;
@@ -232,6 +233,7 @@ enum way { UP, STREAM, DOWN, ACROSS, BACK };
 struct ends {
     ggml_backend_t a, b;
     struct ggml_tensor *here, *there; /* on the device; on the host, or on the peer */
+    const char *file;                 /* mapped: what is sent instead of `there` */
 };
 
 static double time_copy(const struct ends *e, enum way way, size_t n)
@@ -242,10 +244,12 @@ static double time_copy(const struct ends *e, enum way way, size_t n)
     for (int k = 1; k < GGML_MAX_DIMS; k++) from.nb[k] = to.nb[k] = n;
     int rounds = n == WORD_BYTES ? 64 : 6;
     for (int i = -2; i < rounds; i++) {
+        size_t turn = (size_t)(i + 2) * IN_FLIGHT;
         double t0 = vr_now_us();
-        if (way == UP) ggml_backend_tensor_set(e->here, e->there->data, 0, n);
-        for (size_t at = 0; way == STREAM && at < n; at += PIECE_BYTES)
-            ggml_backend_tensor_set_async(e->a, e->here, (const char *)e->there->data + at, at, PIECE_BYTES);
+        if (way == UP)
+            ggml_backend_tensor_set(e->here, e->file ? e->file + turn * n % FILE_BYTES : e->there->data, 0, n);
+        for (size_t k = 0; way == STREAM && k < IN_FLIGHT; k++)
+            ggml_backend_tensor_set_async(e->a, e->here, e->file + (turn + k) * n % FILE_BYTES, 0, n);
         if (way == STREAM) ggml_backend_synchronize(e->a);
         if (way == DOWN) ggml_backend_tensor_get(e->here, e->there->data, 0, n);
         if (way >= ACROSS) {
@@ -277,16 +281,14 @@ static bool link_child(void *ctx, struct vr_err *err)
     if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring the link of %s", a->w->device);
     time_both(&e, UP, DOWN, &a->out);
     int fd = memfd_create("weights", MFD_CLOEXEC);
-    void *map = fd >= 0 && ftruncate(fd, (off_t)LINK_BYTES) == 0
-                    ? mmap(NULL, LINK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+    void *map = fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0
+                    ? mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                     : MAP_FAILED;
     if (map == MAP_FAILED) return true;
-    memset(map, 1, LINK_BYTES);
-    struct ggml_tensor mapped = *e.there;
-    mapped.data = map;
-    e.there = &mapped;
+    memset(map, 1, FILE_BYTES);
+    e.file = map;
     a->out.mapped_gbs = (double)LINK_BYTES / fmax(time_copy(&e, UP, LINK_BYTES), 1) / 1e3;
-    a->out.mapped_expert_gbs = (double)LINK_BYTES / fmax(time_copy(&e, STREAM, LINK_BYTES), 1) / 1e3;
+    a->out.mapped_expert_gbs = (double)(IN_FLIGHT * LINK_BYTES) / fmax(time_copy(&e, STREAM, LINK_BYTES), 1) / 1e3;
     return true;
 }
 

@@ -162,12 +162,36 @@ static void test_experts_on_the_host(void **state)
     vr_proof_done(&p);
 }
 
+/* The pool: 512 tokens of the widest activations, rounded to 8 bits in blocks of 36 bytes; without flash attention the
+ * softmax of 4,096 cells, 512 tokens and 32 heads as f16, and the result of 128 for each. */
+static void test_pool(void **state)
+{
+    (void)state;
+    struct vr_trial t = trial_on(1, 24000);
+    t.context.n_ctx = 4096, t.context.n_batch = t.context.n_ubatch = 512;
+    struct vr_proof p = look("llama-3.1-8b", t);
+    assert_int_equal(p.works.pool_bytes[0], 512 * 14336 / 32 * 36);
+    vr_proof_done(&p);
+    t.flash_auto = t.context.flash_attn = false;
+    p = look("llama-3.1-8b", t);
+    assert_int_equal(p.works.pool_bytes[0], (uint64_t)(4096 + 128) * 512 * 32 * 2);
+    bool softmax = false, stored = false;
+    for (uint32_t i = 0; i < p.works.n_rows; i++) {
+        const struct vr_work *w = &p.works.rows[i];
+        softmax |= strcmp(w->name, "SOFT_MAX") == 0 && w->cells == 4096;
+        stored |= strcmp(w->name, "SET_ROWS") == 0 && w->type == VR_TYPE_F16;
+        if (strcmp(w->name, "MUL_MAT") == 0 && w->weight_bytes) assert_true(w->columns == 4096 || w->columns == 14336);
+    }
+    assert_true(softmax && stored);
+    vr_proof_done(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_weights_per_token),   cmocka_unit_test(test_launches_of_the_8b),
         cmocka_unit_test(test_cache_per_token),     cmocka_unit_test(test_transfers),
-        cmocka_unit_test(test_experts_on_the_host),
+        cmocka_unit_test(test_experts_on_the_host), cmocka_unit_test(test_pool),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -30,7 +30,10 @@ static void measure(struct vr_measured *x, double gbs)
     x->product_us = 0.25, x->prompt_product_us = 17, x->attention_gbs = 3000, x->attention_tflops = 200;
     x->up_gbs = 50, x->up_us = 8, x->down_gbs = 51, x->down_us = 9;
     x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", gbs, 150, gbs / 2, 60 };
-    x->types[x->n_types++] = (struct vr_measured_type){ "f16", gbs * 1.1, 500, 0, 0 };
+    x->types[x->n_types++] = (struct vr_measured_type){ "f16", gbs * 1.1, 500, 0, 0, gbs * 2, 12.5 };
+    x->cache_mib = 44.5;
+    x->ops[x->n_ops++] = (struct vr_measured_op){ "FLASH_ATTN_EXT", "q8_0", 3.5, 870, 0.1, 0, 240, 0.25 };
+    x->ops[x->n_ops++] = (struct vr_measured_op){ "RMS_NORM", "", 2.25, 0, 0, 1900, 0, 0 };
 }
 
 static void make_saved(void)
@@ -42,6 +45,7 @@ static void make_saved(void)
     saved.host.ram_total_bytes = saved.host.ram_free_bytes = 65536 * VR_MIB;
     saved.host.bandwidth_gbs = 80;
     measure(&saved.host.measured, 80);
+    measure(&saved.host.alone, 85);
     add_card(&saved, "A", "GPU-1", 24000);
     add_card(&saved, "A", "GPU-2", 24000);
     add_card(&saved, "B", "GPU-3", 12000);
@@ -61,6 +65,7 @@ static void test_round_trip(void **state)
     if (!vr_profile_parse("saved", vr_buf_str(&text), text.n, &now, &err)) fail_msg("%s", err.msg);
     assert_memory_equal(&now.devices[0].measured, &saved.devices[0].measured, sizeof saved.devices[0].measured);
     assert_memory_equal(&now.host.measured, &saved.host.measured, sizeof saved.host.measured);
+    assert_memory_equal(&now.host.alone, &saved.host.alone, sizeof saved.host.alone);
     assert_string_equal(now.devices[2].measured.when, "");
     assert_true(now.links[0].measured_gbs == 20 && now.links[0].measured_us == 11);
     assert_null(strstr(vr_buf_str(&text), "\"expert_gbs\": 0"));
@@ -96,6 +101,19 @@ static void test_takes_over(void **state)
     assert_int_equal(vr_device_reserve(&now.devices[1]), VR_RESERVE_DEFAULT_MIB * VR_MIB);
 }
 
+/* The same computer with its cards hidden: the host is alone. */
+static void test_without_cards(void **state)
+{
+    (void)state;
+    make_saved();
+    memset(&now, 0, sizeof now);
+    now.host = saved.host;
+    memset(&now.host.measured, 0, sizeof now.host.measured);
+    memset(&now.host.alone, 0, sizeof now.host.alone);
+    assert_int_equal(vr_machine_calibrate(&now, &saved, "0.5.0"), 0);
+    assert_true(now.host.measured.types[0].gbs == 85);
+}
+
 /* Speeds of another driver or engine are better than none; its memory is not to be trusted. */
 static void test_other_software(void **state)
 {
@@ -124,6 +142,8 @@ static void test_hostile(void **state)
     } rows[] = {
         { "3", "devices[0].measured must be an object" },
         { "{}", "devices[0].measured.when is missing" },
+        { "{\"when\": \"x\", \"ops\": 3}", "devices[0].measured.ops must be a list" },
+        { "{\"when\": \"x\", \"ops\": [ { \"us\": 3 } ]}", "devices[0].measured.ops[0].name is missing" },
         { "{\"when\": \"\"}", "devices[0].measured.when is empty" },
         { "{\"when\": \"x\", \"launch_us\": -1}", "devices[0].measured.launch_us is -1, but cannot be less than 0" },
         { "{\"when\": \"x\", \"launch_us\": 1e300}", "launch_us is 1e+300" },
@@ -178,8 +198,8 @@ static void test_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_takes_over), cmocka_unit_test(test_other_software),
-        cmocka_unit_test(test_hostile),    cmocka_unit_test(test_path),
+        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_takes_over), cmocka_unit_test(test_without_cards),
+        cmocka_unit_test(test_other_software), cmocka_unit_test(test_hostile),    cmocka_unit_test(test_path),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
