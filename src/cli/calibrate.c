@@ -489,8 +489,19 @@ bool vr_calibrated(const struct vr_calibrate *c, struct vr_input *in)
     return true;
 }
 
+/* Figures of a version that measured no operations by themselves mean other things: they are measured again. */
+static void forget_old(struct vr_input *in)
+{
+    for (size_t i = 0; i <= in->budgets.n; i++) {
+        struct vr_measured *m =
+            i == in->budgets.n ? host_part(in) : &in->machine.devices[in->budgets.items[i].device].measured;
+        if (!has_op(m, "")) *m = (struct vr_measured){ 0 };
+    }
+}
+
 bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err)
 {
+    forget_old(in);
     VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
     w.of = count_steps(&w);

@@ -109,7 +109,7 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
 static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
 {
     static const struct product small[] = { { 1024, 128, 1, 0, 0, CACHE_BYTES }, { 1024, 1024, 1, 0, 0, CACHE_BYTES } },
-                                large[] = { { 1024, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 8192, 1, 0, 0, 0 } },
+                                large[] = { { 1024, 16384, 1, 0, 0, 0 }, { MODEL_SIZES, 8192, 1, 0, 0, 0 } },
                                 many = { MODEL_SIZES, 4096, 64, 0, 0, 0 };
     double us[2], bytes[2], flops[2], rate;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &small[i], &bytes[i], &flops[i], NULL);
