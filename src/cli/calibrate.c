@@ -353,9 +353,13 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
     struct vr_err err = { 0 };
     bool again = w->ask->missing_only && m->when[0];
     stamp(m, &w->in->machine);
+    const double product_us = m->product_us, prompt_product_us = m->prompt_product_us;
     measure_types(w, id, &where, m);
     measure_ops(w, id, &where, m);
-    if (again) return true;
+    if (again) { /* what was settled with all types stays */
+        m->product_us = product_us, m->prompt_product_us = prompt_product_us;
+        return true;
+    }
     /* on a device a kernel that is not measured costs what a product costs at any size; on the host a product is more
      */
     m->launch_us = d ? m->product_us : middle_us(m);

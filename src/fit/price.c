@@ -7,6 +7,8 @@
 
 /* Caches are read up to the last filled cell, rounded up to this many. */
 #define CELL_PAD 256.0
+/* Columns of the matrices that rotate heads: larger ones compute more for each byte. */
+#define MOST_ROTATED 256
 
 static size_t place_of(const struct vr_pricing *p, uint32_t device)
 {
@@ -57,7 +59,8 @@ static enum vr_op_kind kind_of(const struct vr_work *w)
                  { "ADD", VR_OP_ADD },
                  { "CONT", VR_OP_CONT },
                  { "CPY", VR_OP_CONT } };
-    if (strcmp(w->name, "MUL_MAT") == 0) return w->cache_bytes ? VR_OP_CACHE_PRODUCT : VR_OP_ROTATE;
+    if (strcmp(w->name, "MUL_MAT") == 0)
+        return w->cache_bytes ? VR_OP_CACHE_PRODUCT : w->columns <= MOST_ROTATED ? VR_OP_ROTATE : VR_N_OPS;
     if (strcmp(w->name, "MUL") == 0) return w->weight_bytes ? VR_OP_NORM : VR_OP_ADD; /* the second half of a norm */
     for (size_t i = 0; i < VR_COUNT(rows); i++)
         if (strcmp(w->name, rows[i].name) == 0) return rows[i].kind;
