@@ -175,11 +175,24 @@ static void show_machine(struct vr_buf *out, const struct vr_machine *m, const c
     vr_buf_addf(out, "\n  Kept in %s: every plan on this machine uses it from now on.\n", path);
 }
 
+/* With its cards hidden a computer is the same one, and its host alone: what was measured on the cards stays. */
+static bool save_own(const char *path, const struct vr_machine *m, struct vr_err *err)
+{
+    VR_AUTO_FREE struct vr_machine *saved = calloc(1, sizeof *saved);
+    struct vr_err none = { 0 };
+    if (!saved) return vr_fail_nomem(err, "keeping a profile");
+    if (m->n_devices || !vr_profile_load(path, saved, &none) || !saved->n_devices ||
+        strcmp(saved->host.cpu, m->host.cpu) != 0)
+        return vr_profile_save(path, m, err);
+    saved->host.alone = m->host.measured;
+    return vr_profile_save(path, saved, err);
+}
+
 static bool bench_machine(const struct vr_options *o, struct vr_input *in, const struct vr_calibrate *c,
                           const char *path, struct vr_buf *out, struct vr_err *err)
 {
     in->machine.note[0] = '\0';
-    if (!vr_calibrate(c, in, err) || !vr_profile_save(path, &in->machine, err)) return false;
+    if (!vr_calibrate(c, in, err) || !save_own(path, &in->machine, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, &in->machine, err)) return false;
     if (o->json) return vr_json_print(vr_json_profile(&in->machine), out, err);
     show_machine(out, &in->machine, path);
@@ -370,6 +383,6 @@ bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in));
     if (measures && !vr_calibrate_path(path, sizeof path, err)) return false; /* before the minute is spent */
     if (!m) return bench_machine(o, &in, &c, path, out, err);
-    if (measures && (!vr_calibrate(&c, &in, err) || !vr_profile_save(path, &in.machine, err))) return false;
+    if (measures && (!vr_calibrate(&c, &in, err) || !save_own(path, &in.machine, err))) return false;
     return bench_model(o, &in, m, out, err);
 }
