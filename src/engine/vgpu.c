@@ -298,6 +298,17 @@ static void dev_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *p)
     dev_memory(dev, &p->memory_free, &p->memory_total);
 }
 
+/* Threads of the CPU backend that computes for us: as many as the context was given, so that results are the same. Who
+ * says nothing (the encoder of pictures) gets one. */
+static void set_n_threads(ggml_backend_t b, int n)
+{
+    struct stream *s = b->context;
+    if (!s->cpu) return;
+    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(s->cpu));
+    void *fn = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
+    if (fn) ((ggml_backend_set_n_threads_t)fn)(s->cpu, n);
+}
+
 static ggml_backend_t dev_init(ggml_backend_dev_t dev, const char *params)
 {
     (void)params;
@@ -315,6 +326,7 @@ static ggml_backend_t dev_init(ggml_backend_dev_t dev, const char *params)
     *s = (struct stream){ of_dev(dev), cpu };
     *b = (struct ggml_backend){ &guid, stream_iface, dev, s };
     of_dev(dev)->n_contexts++;
+    set_n_threads(b, 1);
     return b;
 }
 
@@ -372,16 +384,6 @@ static const struct ggml_backend_device_i dev_iface = {
 static const char *reg_name(ggml_backend_reg_t reg) { return (void)reg, all.backend; }
 static size_t reg_count(ggml_backend_reg_t reg) { return (void)reg, all.n; }
 static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t i) { return (void)reg, &all.gpu[i].dev; }
-
-/* Threads of the CPU backend that computes for us: as many as the context was given, so that results are the same. */
-static void set_n_threads(ggml_backend_t b, int n)
-{
-    struct stream *s = b->context;
-    if (!s->cpu) return;
-    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(s->cpu));
-    void *fn = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
-    if (fn) ((ggml_backend_set_n_threads_t)fn)(s->cpu, n);
-}
 
 static void *reg_proc(ggml_backend_reg_t reg, const char *name)
 {

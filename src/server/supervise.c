@@ -232,7 +232,10 @@ static void on_restart(evutil_socket_t fd, short what, void *ctx)
     if (f->stopping) return;
     if (start(f, &err)) return;
     vr_log(VR_ERROR, "%s", err.msg); /* out of processes or memory: it may pass */
-    if (f->engine.pid == 0) vr_worker_restart(f, 5000);
+    if (f->engine.pid)
+        kill(f->engine.pid, SIGKILL); /* it waits for a message that never comes; its end starts another */
+    else
+        vr_worker_restart(f, 5000);
 }
 
 void vr_worker_restart_later(struct vr_front *f)

@@ -205,46 +205,46 @@ test('chat: markdown becomes elements, and nothing that a model says becomes cod
   await page.end();
 });
 
-// A picture of the page's own making, as a file: painted, so that it does not compress to nothing.
-const paint = (page, width, height, type) => page.evaluate(async ([w, hh, t]) => {
+// Pictures are made in the page: painted, so that they do not compress to nothing. Chosen as a file, or pasted, or dropped.
+const painter = async (w, hh, type) => {
   const c = new OffscreenCanvas(w, hh), pen = c.getContext('2d');
   const g = pen.createLinearGradient(0, 0, w, hh);
   for (const [at, colour] of [[0, '#1c6dd0'], [0.5, '#f4d35e'], [1, '#c8553d']]) g.addColorStop(at, colour);
   pen.fillStyle = g;
   pen.fillRect(0, 0, w, hh);
-  for (let i = 0; i < 4000; i++) { pen.fillStyle = `hsl(${i * 47 % 360} 70% 50%)`; pen.fillRect((i * 7919) % w, (i * 104729) % hh, w / 90, hh / 90); }
-  const blob = await c.convertToBlob({ type: t });
-  return [...new Uint8Array(await blob.arrayBuffer())];
-}, [width, height, type]).then(Buffer.from);
-// The same through the clipboard or a drop.
-const hand = (page, how, bytes, name, type) => page.evaluate(([event, data, n, t]) => {
+  for (let i = 0; i < 400; i++) { pen.fillStyle = `hsl(${i * 47 % 360} 70% 50%)`; pen.fillRect((i * 7919) % w, (i * 104729) % hh, w / 30, hh / 30); }
+  return c.convertToBlob({ type });
+};
+const init = `window.painter = ${painter};`;
+const paint = async (page, w, hh, type) => Buffer.from(await page.evaluate(async ([a, b, t]) => [...new Uint8Array(await (await window.painter(a, b, t)).arrayBuffer())], [w, hh, type]));
+const hand = (page, event, w, hh, type) => page.evaluate(async ([how, a, b, t]) => {
   const d = new DataTransfer();
-  d.items.add(new File([new Uint8Array(data)], n, { type: t }));
-  const at = document.getElementById('ch-input');
-  if (event === 'paste') return !at.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }));
+  d.items.add(new File([await window.painter(a, b, t)], 'picture', { type: t }));
+  const at = document.getElementById('ch-input'), lit = () => document.getElementById('panel-chat').classList.contains('dropping');
+  if (how === 'paste') return !at.dispatchEvent(new ClipboardEvent('paste', { clipboardData: d, bubbles: true, cancelable: true }));
   at.dispatchEvent(new DragEvent('dragover', { dataTransfer: d, bubbles: true, cancelable: true }));
-  const lit = document.getElementById('panel-chat').classList.contains('dropping');
+  const before = lit();
   at.dispatchEvent(new DragEvent('drop', { dataTransfer: d, bubbles: true, cancelable: true }));
-  return lit && !document.getElementById('panel-chat').classList.contains('dropping');
-}, [how, [...bytes], name, type]);
+  return before && !lit();
+}, [event, w, hh, type]);
 const thumbs = (page, n) => page.waitForFunction((k) => document.querySelectorAll('.thumbs img').length === k && !document.getElementById('ch-send').disabled, n);
 
 test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent again', async () => {
   const s = await seeing();
-  const page = await open(s.url, { hash: 'chat' });
+  const page = await open(s.url, { hash: 'chat', init });
   await state(page, 'ready');
-  await page.waitForSelector('#ch-attach');
+  await page.waitForSelector('#ch-attach:not([hidden])');
   await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
   await page.fill('#ch-max_tokens', '8');
-  const small = await paint(page, 200, 120, 'image/png'), huge = await paint(page, 5000, 3000, 'image/jpeg');
+  const small = await paint(page, 200, 120, 'image/png');
   const chooser = page.waitForEvent('filechooser');
   await page.focus('#ch-attach');
   await page.keyboard.press('Enter');
   await (await chooser).setFiles({ name: 'small.png', mimeType: 'image/png', buffer: small });
   await thumbs(page, 1);
-  ok(await hand(page, 'paste', huge, 'huge.jpg', 'image/jpeg'), 'a pasted picture is taken');
+  ok(await hand(page, 'paste', 5000, 3000, 'image/jpeg'), 'a pasted picture is taken');
   await thumbs(page, 2);
-  ok(await hand(page, 'drop', await paint(page, 300, 300, 'image/webp'), 'other.webp', 'image/webp'), 'the place to drop is shown');
+  ok(await hand(page, 'drop', 300, 300, 'image/webp'), 'the place to drop is shown');
   await thumbs(page, 3);
   await shot(page, 'chat-pictures-waiting');
   await page.getByRole('button', { name: 'Remove picture 3' }).click();
@@ -297,13 +297,13 @@ test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent a
 test('chat: pictures in the dark and on a phone', async () => {
   const s = await seeing();
   for (const [name, how] of [['dark', { dark: true }], ['phone', { width: 390, height: 844, touch: true }]]) {
-    const page = await open(s.url, { hash: 'chat', ...how });
+    const page = await open(s.url, { hash: 'chat', init, ...how });
     await state(page, 'ready');
     await page.waitForSelector('#ch-attach:not([hidden])');
     await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
     await page.fill('#ch-max_tokens', '8');
     await page.evaluate(() => { document.querySelector('.chat-settings').open = false; });
-    await page.setInputFiles('#ch-file', { name: 'a.png', mimeType: 'image/png', buffer: await paint(page, 1200, 800, 'image/png') });
+    await page.setInputFiles('#ch-file', { name: 'a.png', mimeType: 'image/png', buffer: await paint(page, 600, 400, 'image/png') });
     await thumbs(page, 1);
     await send(page, 'What do you see in this picture?');
     await answered(page);
@@ -319,12 +319,12 @@ test('chat: a model that cannot see is not offered pictures, and old ones are no
   const s = await real();
   const url = 'data:image/png;base64,iVBORw0KGgo=';
   const store = JSON.stringify({ options: { max_tokens: '8' }, messages: [{ role: 'user', content: 'look', pictures: [url, 'javascript:alert(1)', 7] }, { role: 'assistant', content: 'well', pictures: 'x' }] });
-  const page = await open(s.url, { hash: 'chat', init: `if (!sessionStorage.once) { sessionStorage.once = 1; localStorage.setItem('vram-llm.chat', ${JSON.stringify(store)}); }` });
+  const page = await open(s.url, { hash: 'chat', init: `${init} if (!sessionStorage.once) { sessionStorage.once = 1; localStorage.setItem('vram-llm.chat', ${JSON.stringify(store)}); }` });
   await state(page, 'ready');
   ok(!(await page.isVisible('#ch-attach')), 'no button');
   equal(await page.locator('.shown img').count(), 1, 'only what is a picture');
   ok((await page.innerText('.dock')).includes('This model cannot see'), await page.innerText('.dock'));
-  ok(!(await hand(page, 'paste', Buffer.from('x'), 'x.png', 'image/png')), 'a paste is left alone');
+  ok(!(await hand(page, 'paste', 8, 8, 'image/png')), 'a paste is left alone');
   const asked = page.waitForRequest('**/v1/chat/completions');
   await send(page, 'go on');
   equal((await asked).postDataJSON().messages.map((m) => m.content), ['look', 'well', 'go on']);
@@ -335,7 +335,7 @@ test('chat: a model that cannot see is not offered pictures, and old ones are no
 
 test('chat: pictures that the browser has no room for last as long as the page', async () => {
   const s = await seeing();
-  const page = await open(s.url, { hash: 'chat', init: `{ const put = Storage.prototype.setItem; Storage.prototype.setItem = function (k, v) { if (v.length > 5000) throw new DOMException('full', 'QuotaExceededError'); put.call(this, k, v); }; }` });
+  const page = await open(s.url, { hash: 'chat', init: `${init} { const put = Storage.prototype.setItem; Storage.prototype.setItem = function (k, v) { if (v.length > 5000) throw new DOMException('full', 'QuotaExceededError'); put.call(this, k, v); }; }` });
   await state(page, 'ready');
   await page.waitForSelector('#ch-attach:not([hidden])');
   await page.evaluate(() => { document.querySelector('.chat-settings').open = true; });
