@@ -238,25 +238,23 @@ static json_t *json_speeds(const json_t *plan, const struct vr_measure_run *r)
     return list;
 }
 
-/* The engine names devices in the order in which they are visible: the budgets'. */
-static json_t *json_memory(const json_t *plan, const struct vr_input *in, const struct vr_measure_run *r)
+/* The engine names devices in the order in which they are visible: the plan's. The driver counts by card, so nothing
+ * can be said of a device that is a share of one (GGML_CUDA_DEVICES). */
+static json_t *json_memory(const json_t *plan, const struct vr_measure_run *r)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < r->n_devices && i < in->budgets.n; i++) {
-        const char *id = in->machine.devices[in->budgets.items[i].device].id;
-        const json_t *d = NULL;
-        size_t k;
-        const json_t *x;
-        json_array_foreach(json_object_get(plan, "devices"), k,
-                           x) if (!strcmp(json_string_value(json_object_get(x, "id")), id)) d = x;
-        if (!d) continue;
+    const json_t *devices = json_object_get(plan, "devices");
+    for (size_t i = 0; i < r->n_devices && i < json_array_size(devices) && !getenv("GGML_CUDA_DEVICES"); i++) {
+        const json_t *d = json_array_get(devices, i);
+        if (!r->devices[i].after_bytes) continue;
         double planned = number_at(d, "model_bytes") + number_at(d, "context_bytes") + number_at(d, "compute_bytes");
         double own = (double)(r->devices[i].model_bytes + r->devices[i].context_bytes + r->devices[i].compute_bytes);
         double loaded = (double)r->devices[i].loaded_bytes - (double)r->devices[i].before_bytes;
         double after = (double)r->devices[i].after_bytes - (double)r->devices[i].before_bytes;
-        json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "id", id, "planned_bytes", planned,
-                                              "overhead_bytes", number_at(d, "overhead_bytes"), "engine_bytes", own,
-                                              "loaded_bytes", loaded, "after_bytes", after));
+        json_array_append_new(list,
+                              json_pack("{s:O, s:f, s:f, s:f, s:f, s:f}", "id", json_object_get(d, "id"),
+                                        "planned_bytes", planned, "overhead_bytes", number_at(d, "overhead_bytes"),
+                                        "engine_bytes", own, "loaded_bytes", loaded, "after_bytes", after));
     }
     return list;
 }
@@ -350,7 +348,7 @@ static bool bench_model(const struct vr_options *o, struct vr_input *in, struct 
     bool ok = vr_measure_run(vr_buf_str(&load.load_json), load.env.data, load.env.n, (uint32_t)o->n_tokens,
                              (double)o->seconds, timeout_ms, &r, err);
     if (!ok) return json_decref(plan), false;
-    json_t *speeds = json_speeds(plan, &r), *memory = json_memory(plan, in, &r);
+    json_t *speeds = json_speeds(plan, &r), *memory = json_memory(plan, &r);
     if (o->json) {
         json_t *tree = json_pack("{s:o, s:f, s:o, s:o, s:O}", "model", vr_json_model(m), "load_ms", r.load_ms, "speeds",
                                  speeds, "memory", memory, "plan", plan);

@@ -145,7 +145,7 @@ static void read_use(size_t which, struct vr_measure_run *out)
     static struct vr_machine m;
     struct vr_err none;
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    if (!vr_machine_detect(NULL, &m, &none)) return;
+    if (!vr_machine_detect(&(struct vr_detect){ .shown = "" }, &m, &none)) return; /* each card once */
     for (size_t i = 0; i < m.n_devices; i++) {
         const struct vr_device *d = &m.devices[i];
         const char *at = visible && d->uuid[0] ? strstr(visible, d->uuid) : NULL;
