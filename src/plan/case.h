@@ -7,7 +7,8 @@
  *
  * Within a case memory is given a price: byte by byte for each kind of device (and the host, where its limit matters).
  * With prices in place of limits the slots hardly depend on each other, and the cheapest way to finish from any point
- * is a small table: that is the lower bound (bound.c) which guides the search (search.c). */
+ * is a small table: that is the lower bound (bound.c) which guides the search (search.c). A second one counts whole
+ * pieces (rows.c). */
 #ifndef VR_PLAN_CASE_H
 #define VR_PLAN_CASE_H
 
