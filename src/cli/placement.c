@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/layout.h"
+#include "hw/gpus.h"
 
 #define FILL 0.5 /* of the context, when speeds are told */
 
@@ -352,6 +353,10 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
         vr_style(t.color, v->fits ? VR_GREEN : VR_RED),
         v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(t.color, VR_PLAIN),
         v->price.decode_tok_s, v->price.step_ms[VR_DECODE], v->price.copy_ms[VR_DECODE], v->price.prefill_tok_s);
+    for (size_t i = 0; i < a->budgets->n_excluded; i++) {
+        const struct vr_device *d = &a->machine->devices[a->budgets->excluded[i].device];
+        vr_buf_addf(out, "  - %s (%s) left out: %s.\n", d->id, vr_gpu_short(d->name), a->budgets->excluded[i].reason);
+    }
     for (size_t i = 0; i < o->n_reasons; i++) vr_buf_addf(out, "  - %s.\n", o->reasons[i]);
     if (!v->exact) vr_buf_addf(out, "  Not exact: %s.\n", v->inexact);
     vr_buf_addf(out, "  Asked of the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,

@@ -75,8 +75,9 @@ bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_
  * step more would move further weights to the host, or fit nowhere. */
 bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out,
                     struct vr_err *err) VR_MUST_CHECK;
-/* Fills o->reasons. `a` is what was asked, with all devices that might have been used. */
-bool vr_outcome_explain(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_err *err) VR_MUST_CHECK;
+/* Fills o->reasons. `a` is what was asked, with all devices that might have been used; `fixed`, what was no choice. */
+bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,
+                        struct vr_err *err) VR_MUST_CHECK;
 
 /* The user's placement, kept to the letter. n_gpu_layers -1: all. */
 struct vr_given {

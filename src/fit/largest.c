@@ -149,5 +149,5 @@ bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct 
     bool whole = h->whole;
     free(h);
     out->ms = vr_stand_now_ms() - t0;
-    return ok && (whole || vr_outcome_explain(a, out, err));
+    return ok && (whole || vr_outcome_explain(a, &w->fixed, out, err));
 }

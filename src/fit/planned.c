@@ -5,6 +5,7 @@
  * corrected and the problem solved again. That settles after one or two rounds, because buffers depend on a device's
  * situation (first, last, in between) and hardly on which layers it has. What is returned was confirmed by a dry run
  * within every budget. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -139,6 +140,25 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
                             MAX_DRY_RUNS);
 }
 
+/* --n-gpu-layers leaves more on the host than it has: that, and not the model, is what does not fit. */
+static bool too_much_for_host(const struct vr_planner *s, struct vr_num *num, struct vr_err *err)
+{
+    const struct vr_footprint *f = &s->footprint;
+    uint32_t n_gpu = s->ask.fixed.n_gpu_layers, n_host = n_gpu <= f->n_layers ? f->n_layers + 1 - n_gpu : 0;
+    uint64_t bytes = f->input_host_bytes, have = s->a.machine->host.ram_free_bytes;
+    if (n_host > f->n_layers) n_host = f->n_layers;
+    for (uint32_t i = 0; i < n_host; i++)
+        bytes += f->layers[i].weights_host_bytes + f->layers[i].kv_host_bytes + f->layers[i].state_host_bytes;
+    if (bytes <= have) return false;
+    struct vr_num x;
+    vr_fail(err, VR_ENOFIT,
+            "%s does not fit so: --n-gpu-layers %" PRIu32 " leaves %" PRIu32
+            " layers to the host, which need %s of the "
+            "%s that are free there; raise it, or leave it to the planner",
+            s->a.model->name, n_gpu, n_host, vr_fmt_bytes(num, bytes), vr_fmt_bytes(&x, have));
+    return true;
+}
+
 /* Nothing fits: how much is missing, and what would be needed instead. */
 static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
 {
@@ -147,6 +167,7 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
     for (size_t i = 0; i < s->a.budgets->n; i++) have += s->a.budgets->items[i].budget_bytes;
     uint64_t weights = f->weights_host_bytes + f->input_host_bytes + f->output_host_bytes;
     struct vr_num x, y, z, w;
+    if (s->ask.fixed.has_gpu_layers && too_much_for_host(s, &w, err)) return false;
     if (f->input_host_bytes > s->a.machine->host.ram_free_bytes)
         return vr_fail(err, VR_ENOFIT,
                        "%s does not fit: its token embeddings (%s) always stay in host memory, of which %s is free",
@@ -166,8 +187,15 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
         return vr_fail_more(
             err, "; a context of about %s tokens would fit, or --allow ctx,kv",
             vr_fmt_count(&w, (uint64_t)((double)f->n_ctx * (double)(cache - missing) / (double)cache) / 256 * 256));
-    return vr_fail_more(err, "; no context is small enough: it takes a quantization of at most %s",
-                        vr_fmt_bytes(&w, have > cache ? have - cache : 0));
+    if (have <= cache)
+        return vr_fail_more(err,
+                            "; the cache of %s tokens alone is too large: it takes a smaller --n-ctx and a "
+                            "smaller quantization",
+                            vr_fmt_count(&w, f->n_ctx));
+    return vr_fail_more(err,
+                        "; no context is small enough; beside the cache of %s tokens a quantization of at most "
+                        "about %s would fit",
+                        vr_fmt_count(&w, f->n_ctx), vr_fmt_bytes(&x, have - cache));
 }
 
 /* --- from one context to the next --- */
@@ -268,7 +296,7 @@ static bool plan_alone(const struct vr_fit_ask *a, const void *wish, struct vr_o
     vr_planner_close(s);
     free(s);
     out->ms = vr_stand_now_ms() - t0;
-    return ok && vr_outcome_explain(a, out, err);
+    return ok && vr_outcome_explain(a, &w->fixed, out, err);
 }
 
 bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out, struct vr_err *err)

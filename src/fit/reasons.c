@@ -12,6 +12,7 @@
 
 struct teller {
     const struct vr_fit_ask *a;
+    const struct vr_fixed *fixed;
     struct vr_outcome *o;
     bool failed;
 };
@@ -62,6 +63,13 @@ static uint64_t lightest_layer(const struct vr_fit_ask *a, const struct vr_footp
     return least == UINT64_MAX ? 0 : least;
 }
 
+static bool user_moves_to_host(const struct vr_fixed *f)
+{
+    for (size_t i = 0; i < f->n_overrides; i++)
+        if (f->overrides[i].device < 0) return true;
+    return false;
+}
+
 /* Devices that may be used and are not. */
 static void tell_left_out(struct teller *t, const struct vr_footprint *f)
 {
@@ -82,12 +90,14 @@ static void tell_left_out(struct teller *t, const struct vr_footprint *f)
         if (in_use) continue;
         uint64_t need = compute + lightest_layer(t->a, f);
         double gbs = t->a->speeds->places[item->device].gbs;
-        if (need > item->budget_bytes)
+        if (t->fixed->has_gpu_layers && t->fixed->n_gpu_layers == 0)
+            tell(t, "%s (%s) left out: --n-gpu-layers 0 leaves nothing for it", d->id, vr_gpu_short(d->name));
+        else if (need > item->budget_bytes)
             tell(t, "%s (%s) left out: its compute buffer and one layer need %s MiB more than it has", d->id,
                  vr_gpu_short(d->name), vr_fmt_mib(&x, need - item->budget_bytes, 0));
         else if (v->n_devices && gbs <= slowest && v->host_layers == 0)
-            tell(t, "%s (%s) left out: the others hold everything, and none of them is slower", d->id,
-                 vr_gpu_short(d->name));
+            tell(t, "%s (%s) left out: the others hold %s, and none of them is slower", d->id, vr_gpu_short(d->name),
+                 user_moves_to_host(t->fixed) ? "the rest" : "everything");
         else
             tell(t, "%s (%s) left out: what it could hold would not pay for the way to it and back", d->id,
                  vr_gpu_short(d->name));
@@ -119,20 +129,44 @@ static void tell_slowest(struct teller *t)
              vr_gpu_short(device_of(t, slow)->name));
 }
 
+static void tell_host_layers(struct teller *t)
+{
+    uint32_t n = t->o->verdict.host_layers;
+    const char *stay = n == 1 ? " stays" : "s stay";
+    const struct vr_budgets *b = t->a->budgets;
+    if (n && t->fixed->has_gpu_layers)
+        tell(t, "%" PRIu32 " layer%s in host memory, as --n-gpu-layers %" PRIu32 " asks", n, stay,
+             t->fixed->n_gpu_layers);
+    else if (n && b->n == 1)
+        tell(t, "%" PRIu32 " layer%s in host memory: %s (%s) is too small for all of them", n, stay,
+             t->a->machine->devices[b->items[0].device].id,
+             vr_gpu_short(t->a->machine->devices[b->items[0].device].name));
+    else if (n)
+        tell(t, "%" PRIu32 " layer%s in host memory: %s", n, stay,
+             b->n ? "the devices together are too small" : "there is no GPU to use");
+}
+
 static void tell_host(struct teller *t, const struct vr_footprint *f)
 {
     const struct vr_verdict *v = &t->o->verdict;
     struct vr_num x;
-    if (v->host_layers)
-        tell(t, "%" PRIu32 " layer%s in host memory: %s", v->host_layers, v->host_layers == 1 ? " stays" : "s stay",
-             t->a->budgets->n ? "the devices together are too small" : "there is no GPU to use");
+    tell_host_layers(t);
     uint64_t beyond_input = v->host.model_bytes > f->input_host_bytes ? v->host.model_bytes - f->input_host_bytes : 0;
     if (beyond_input == 0 || v->host_layers) return;
     size_t full = 0;
     for (size_t i = 0; i < v->n_devices; i++) full += is_full(&v->devices[i]);
-    tell(t, "%s of %s in host memory: %zu of %zu devices are full", vr_fmt_bytes(&x, beyond_input),
-         t->a->model->n_expert ? "experts stay" : "weights stay", full, v->n_devices);
-    if (v->n_devices)
+    const char *size = vr_fmt_bytes(&x, beyond_input), *what = t->a->model->n_expert ? "experts" : "weights";
+    if (user_moves_to_host(t->fixed) && full == 0)
+        tell(t, "%s of %s stay in host memory, as --override-tensor asks", size, what);
+    else if (user_moves_to_host(t->fixed))
+        tell(t, "%s of %s stay in host memory: --override-tensor asks for some, and %zu of %zu devices are full", size,
+             what, full, v->n_devices);
+    else if (v->n_devices == 1)
+        tell(t, "%s of %s stay in host memory: no more of them fit on %s (%s)", size, what,
+             device_of(t, &v->devices[0])->id, vr_gpu_short(device_of(t, &v->devices[0])->name));
+    else
+        tell(t, "%s of %s stay in host memory: %zu of %zu devices are full", size, what, full, v->n_devices);
+    if (v->n_devices > 1)
         tell(t, "%s (%s) comes first: prompts bring the weights of the host to it, over its link of %.0f GB/s",
              device_of(t, &v->devices[0])->id, vr_gpu_short(device_of(t, &v->devices[0])->name),
              t->a->speeds->places[v->devices[0].device].link_gbs);
@@ -170,6 +204,7 @@ static void tell_reserve(struct teller *t)
 }
 
 #define WORTH_TELLING 1.3
+#define ROUNDING      1e-3 /* what a percentage with one digit can tell */
 
 /* Weights that stay on the host cross to the device for every batch of a prompt. */
 static void tell_pinned(struct teller *t)
@@ -182,21 +217,31 @@ static void tell_pinned(struct teller *t)
              pinned / now);
 }
 
+/* What the user fixed was not searched. */
+static bool any_fixed(const struct vr_fixed *f)
+{
+    return f->has_gpu_layers || f->n_split || f->order || f->n_overrides;
+}
+
 static void tell_proof(struct teller *t)
 {
     const struct vr_outcome *o = t->o;
+    const char *with = any_fixed(t->fixed) ? " with what you fixed" : "";
     if (o->optimal)
-        tell(t, "no other placement is faster: the search was exhaustive");
+        tell(t, "no other placement%s is faster: the search was exhaustive", with);
+    else if (o->lower_bound_ms > 0 && o->planned_ms < o->lower_bound_ms * (1 + 0.5 * ROUNDING))
+        tell(t, "no other placement%s is faster by even 0.1 %%", with);
     else if (o->lower_bound_ms > 0)
         tell(t,
-             "at most %.1f %% slower than the best possible: no placement takes less than %.2f ms by the planner's "
+             "at most %.1f %% slower than the best possible: no placement%s takes less than %.2f ms by the planner's "
              "count",
-             100 * (o->planned_ms / o->lower_bound_ms - 1), o->lower_bound_ms);
+             100 * (o->planned_ms / o->lower_bound_ms - 1), with, o->lower_bound_ms);
 }
 
-bool vr_outcome_explain(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_err *err)
+bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,
+                        struct vr_err *err)
 {
-    struct teller t = { .a = a, .o = o };
+    struct teller t = { .a = a, .fixed = fixed, .o = o };
     VR_AUTO_FOOTPRINT f = { 0 };
     if (!vr_footprint_compute(a->model, &o->trial.context, &f, err)) return false;
     tell_left_out(&t, &f);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_POINTS  64 /* undominated pairs kept per block */
+#define MAX_POINTS  128
 #define MAX_OPTIONS 32 /* ways to place the units of a slot */
 #define MAX_STATES  (1 << 20)
 #define MAX_TABLE   (1 << 22)
@@ -65,7 +65,7 @@ static double slot_cost(const struct vr_case *c, uint32_t q, uint32_t k, uint32_
             c->unit[(q * c->max_units + u) * c->n_places + to] + vr_case_reach(c, q, u, k, at, to, to == at, to == k);
         at = to;
     }
-    return cost + (at == k ? 0 : c->hop[at][k]);
+    return cost + vr_case_return(c, at, k, at == k);
 }
 
 static int by_bytes(const void *a, const void *b)

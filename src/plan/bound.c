@@ -52,7 +52,7 @@ static void price_tails(struct vr_case *c, uint32_t q, bool settled, double *tai
     double *end = &tail[((size_t)q * (c->max_units + 1) + class->n_units) * 2 * n * n];
     for (uint32_t k = 0; k < n; k++) {
         for (uint32_t at = 0; at < n; at++) {
-            end[k * n + at] = at == k ? 0 : c->hop[at][k];
+            end[k * n + at] = vr_case_return(c, at, k, at == k);
             end[(n + k) * n + at] = INFINITY;
         }
     }

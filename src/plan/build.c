@@ -136,6 +136,8 @@ static void build_hops(struct builder *b)
                     p->hop_ms[pace][i][j] = hop(b, pace, b->out->devices[di], b->out->devices[dj + (i == j)]);
         }
     }
+    for (uint32_t i = 0; i < p->n_kinds; i++) /* of a batch it is next to nothing */
+        p->switch_ms[VR_PACE_DECODE] = fmax(p->switch_ms[VR_PACE_DECODE], b->kinds[i]->switch_ms);
 }
 
 static void build_kinds(struct builder *b)

@@ -52,6 +52,7 @@ static void init_hops(struct vr_case *c)
             c->hop[a][b] = weigh(p, ms);
         }
     }
+    c->interrupt = weigh(p, p->switch_ms);
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         double ms[VR_N_PACES];
         for (int pace = 0; pace < VR_N_PACES; pace++) ms[pace] = p->open_ms[pace][k];

@@ -7,7 +7,8 @@
  *
  * Within a case memory is given a price: byte by byte for each kind of device (and the host, where its limit matters).
  * With prices in place of limits the slots hardly depend on each other, and the cheapest way to finish from any point
- * is a small table: that is the lower bound (bound.c) which guides the search (search.c). */
+ * is a small table: that is the lower bound (bound.c) which guides the search (search.c). A second one counts whole
+ * pieces (rows.c). */
 #ifndef VR_PLAN_CASE_H
 #define VR_PLAN_CASE_H
 
@@ -32,6 +33,7 @@ struct vr_case {
     double *unit;                            /* [class][unit][place] */
     double *back;                            /* [class][unit][place of the core]: of a unit on the host */
     double hop[MAX_PLACES][MAX_PLACES];      /* one copy */
+    double interrupt;                        /* leaving a core for a unit, or going on from it */
     double enter[MAX_PLACES][VR_MAX_PLACED]; /* the way to the first core of a device, and opening it */
     double entry[VR_MAX_PLACED];             /* the least of these from another device */
     uint64_t cap_bytes[VR_MAX_PLACED];       /* budget less the compute buffer of a device in the middle */
@@ -63,10 +65,15 @@ static inline double vr_case_reach(const struct vr_case *c, uint32_t q, uint32_t
                                    uint32_t to, bool same_at, bool same_core)
 {
     const struct vr_unit *unit = &c->p->classes[q].units[u];
-    double cost = same_at ? 0 : c->hop[at][to] * (same_core ? 1 : unit->n_in);
+    double cost = same_at ? 0 : c->interrupt + c->hop[at][to] * (same_core ? 1 : unit->n_in);
     if (same_core) return cost;
     if (to == c->n_kinds) return cost + c->back[(q * c->max_units + u) * c->n_places + core];
     return cost + c->hop[core][to] * unit->n_along;
+}
+/* The way from a slot's last unit back to its core. */
+static inline double vr_case_return(const struct vr_case *c, uint32_t at, uint32_t core, bool same)
+{
+    return same ? 0 : c->interrupt + c->hop[at][core];
 }
 /* Fills the tables for c->price and sets the root. */
 void vr_case_price(struct vr_case *c);
@@ -94,6 +101,11 @@ static inline double vr_case_before(const struct vr_case *c, uint32_t s, uint32_
 {
     return c->before[s * c->n_places + k];
 }
+/* The least that a plan of the case costs, counting whole pieces (rows.c); or `best`, a known plan's cost, if none
+ * costs less; or the root, where that is all that can be told. */
+double vr_case_rows(const struct vr_case *c, double best, uint32_t grains);
+#define VR_ROWS_GRAINS 1024 /* into which memory is divided at most: more tell more, and take longer */
+
 struct vr_search_result {
     double lower;  /* no plan of the case costs less than this or the best that was known */
     uint64_t work; /* labels made */
@@ -110,6 +122,9 @@ bool vr_case_blocks(struct vr_case *c, double best, struct vr_placement *out,
  * is out. Not for pipelines: units do not move there. */
 bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, double *cost,
                uint64_t *work) VR_MUST_CHECK;
+
+/* Takes units off the host, as long as that makes the plan slower by no more than this in all. */
+bool vr_polish_spare(const struct vr_problem *p, struct vr_placement *x, double ms) VR_MUST_CHECK;
 
 /* Searches with at most `width` labels per step for a plan that costs less than `best` (search.c); with `home`, only
  * for one without guests. Fills `out` when found. False when memory is out. */

@@ -25,11 +25,15 @@ struct polish {
     bool in_use[VR_MAX_PLACED + 1];
     int64_t left[VR_MAX_PLACED + 1];                  /* bytes; the host is the last */
     double hop[VR_MAX_PLACED + 1][VR_MAX_PLACED + 1]; /* between devices */
-    double *host_cost;                                /* [class][core and units] */
-    double *cost;                                     /* [class][core and units][kind] */
-    double *slot_cost;                                /* of each slot as it is */
-    bool on_host;                                     /* weights are: the first device has paid for it */
-    bool *dirty;                                      /* slots whose exchanges are to be tried again */
+    double interrupt;
+    double *host_cost; /* [class][core and units] */
+    double *cost;      /* [class][core and units][kind] */
+    double *back;      /* [class][unit][kind of the core] */
+    double *slot_cost; /* of each slot as it is */
+    bool on_host;      /* weights are: the first device has paid for it */
+    bool *dirty;       /* slots whose exchanges are to be tried again */
+    bool sparing;      /* the host's memory, not time */
+    double spare_ms;   /* time left for that */
     uint64_t dice;
     uint64_t work;
 };
@@ -56,15 +60,15 @@ static double cost_of(struct polish *o, uint32_t s, const uint8_t *units)
         const struct vr_unit *unit = &o->p->classes[q].units[u];
         uint32_t to = units[u];
         sum += piece_cost(o, q, u + 1, to) + o->hop[at][to] * (to == core ? 1 : unit->n_in);
+        if (to != at) sum += o->interrupt;
         if (to != VR_ON_HOST)
             sum += o->hop[core][to] * unit->n_along;
         else if (core != VR_ON_HOST)
-            for (int pace = 0; pace < VR_N_PACES; pace++)
-                sum += o->p->weight[pace] * unit->back_ms[pace][o->kind[core]];
+            sum += o->back[((size_t)q * PIECES + u) * VR_MAX_PLACED + o->kind[core]];
         at = to;
     }
     o->work++;
-    return sum + o->hop[at][core];
+    return sum + o->hop[at][core] + (at == core ? 0 : o->interrupt);
 }
 
 static int64_t bytes_at(const struct vr_piece *x, uint32_t place)
@@ -115,7 +119,8 @@ static void add_change(const struct polish *o, uint32_t s, const uint8_t *units,
     }
 }
 
-/* Slots s and t (or s alone: t == s) get new units, if that helps. */
+/* Slots s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to spare.
+ */
 static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32_t t, const uint8_t *tu)
 {
     double was = o->slot_cost[s], cs = cost_of(o, s, su), ct = 0;
@@ -123,15 +128,24 @@ static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32
         was += o->slot_cost[t];
         ct = cost_of(o, t, tu);
     }
-    if (cs + ct >= was - MIN_GAIN) return false;
+    double more = cs + ct - was;
+    if (more >= (o->sparing ? o->spare_ms : -MIN_GAIN)) return false;
     int64_t change[VR_MAX_PLACED + 1] = { 0 };
     add_change(o, s, su, change);
     if (t != s) add_change(o, t, tu, change);
-    if (!fits(o, change)) return false;
+    if ((o->sparing && change[VR_ON_HOST] >= 0) || !fits(o, change)) return false;
+    o->spare_ms -= more;
     charge(o, change);
     set_units(o, s, su, cs);
     if (t != s) set_units(o, t, tu, ct);
     return true;
+}
+
+/* Whether a unit of slot s fits at e, after `freed` bytes left it: much cheaper than counting what it would cost. */
+static bool has_room(const struct polish *o, uint32_t s, uint32_t u, uint32_t e, int64_t freed)
+{
+    int64_t more = bytes_at(&class_of(o, s)->units[u].piece, e) - freed;
+    return more <= 0 || more <= o->left[e];
 }
 
 static bool move_one(struct polish *o, uint32_t s)
@@ -141,7 +155,8 @@ static bool move_one(struct polish *o, uint32_t s)
     for (uint32_t u = 0; u < class_of(o, s)->n_units; u++) {
         for (uint32_t e = 0; e <= VR_MAX_PLACED; e++) {
             memcpy(units, &o->x->units[s * VR_MAX_UNITS], sizeof units);
-            if (e == units[u] || (e != VR_ON_HOST && e >= o->p->n_devices) || !may_be(o, s, u, e)) continue;
+            if (e == units[u] || (e != VR_ON_HOST && e >= o->p->n_devices)) continue;
+            if (!has_room(o, s, u, e, 0) || !may_be(o, s, u, e)) continue;
             units[u] = (uint8_t)e;
             any |= change_units(o, s, units, s, NULL);
         }
@@ -161,7 +176,7 @@ static bool move_run(struct polish *o, uint32_t s)
                 bool may = e == VR_ON_HOST || e < o->p->n_devices;
                 memcpy(units, &o->x->units[s * VR_MAX_UNITS], sizeof units);
                 for (uint32_t i = u; i <= v && may; i++) {
-                    may = may_be(o, s, i, e);
+                    may = (units[i] == e || has_room(o, s, i, e, 0)) && may_be(o, s, i, e);
                     units[i] = (uint8_t)e;
                 }
                 if (may) any |= change_units(o, s, units, s, NULL);
@@ -180,7 +195,11 @@ static bool exchange(struct polish *o, uint32_t s, uint32_t t)
     if (memcmp(xs, xt, VR_MAX_UNITS) == 0) return false;
     for (uint32_t u = 0; u < ns; u++) {
         for (uint32_t v = 0; v < nt; v++) {
-            if (xs[u] == xt[v] || !may_be(o, s, u, xt[v]) || !may_be(o, t, v, xs[u])) continue;
+            if (xs[u] == xt[v]) continue;
+            int64_t at_s = bytes_at(&class_of(o, s)->units[u].piece, xs[u]);
+            int64_t at_t = bytes_at(&class_of(o, t)->units[v].piece, xt[v]);
+            if (!has_room(o, s, u, xt[v], at_t) || !has_room(o, t, v, xs[u], at_s)) continue;
+            if (!may_be(o, s, u, xt[v]) || !may_be(o, t, v, xs[u])) continue;
             memcpy(us, xs, sizeof us);
             memcpy(ut, xt, sizeof ut);
             us[u] = xt[v];
@@ -390,7 +409,13 @@ static void price_pieces(struct polish *o)
                 o->cost[((size_t)q * PIECES + piece) * VR_MAX_PLACED + k] = sum;
             }
         }
+        for (uint32_t u = 0; u < class->n_units; u++)
+            for (uint32_t k = 0; k < p->n_kinds; k++)
+                for (int pace = 0; pace < VR_N_PACES; pace++)
+                    o->back[((size_t)q * PIECES + u) * VR_MAX_PLACED + k] +=
+                        p->weight[pace] * class->units[u].back_ms[pace][k];
     }
+    for (int pace = 0; pace < VR_N_PACES; pace++) o->interrupt += p->weight[pace] * p->switch_ms[pace];
     for (uint32_t d = 0; d < p->n_devices; d++) o->kind[d] = (uint8_t)vr_problem_kind_of(p, d);
     o->kind[VR_ON_HOST] = VR_ON_HOST;
     for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
@@ -470,27 +495,51 @@ static bool new_placement(const struct vr_problem *p, struct vr_placement *x)
     return x->core && x->units;
 }
 
+static bool init(struct polish *o)
+{
+    const struct vr_problem *p = o->p;
+    o->host_cost = calloc((size_t)p->n_classes * PIECES, sizeof *o->host_cost);
+    o->cost = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->cost);
+    o->back = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->back);
+    o->slot_cost = calloc(p->n_slots, sizeof *o->slot_cost);
+    o->dirty = calloc(p->n_slots, sizeof *o->dirty);
+    if (!o->host_cost || !o->cost || !o->back || !o->slot_cost || !o->dirty) return false;
+    price_pieces(o);
+    return true;
+}
+
+static void done(struct polish *o)
+{
+    free(o->host_cost);
+    free(o->cost);
+    free(o->back);
+    free(o->slot_cost);
+    free(o->dirty);
+}
+
 bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, double *cost, uint64_t *work)
 {
     struct polish o = { .p = p, .x = x };
     struct vr_placement old = { 0 }, best = { 0 };
-    o.host_cost = calloc((size_t)p->n_classes * PIECES, sizeof *o.host_cost);
-    o.cost = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o.cost);
-    o.slot_cost = calloc(p->n_slots, sizeof *o.slot_cost);
-    o.dirty = calloc(p->n_slots, sizeof *o.dirty);
-    bool ok = new_placement(p, &old) && new_placement(p, &best) && o.host_cost && o.cost && o.slot_cost && o.dirty;
-    if (ok) {
-        price_pieces(&o);
-        improve(&o, &best, &old, rounds, cost);
-        *work += o.work;
-    }
+    bool ok = new_placement(p, &old) && new_placement(p, &best) && init(&o);
+    if (ok) improve(&o, &best, &old, rounds, cost);
+    *work += o.work;
     free(old.core);
     free(old.units);
     free(best.core);
     free(best.units);
-    free(o.host_cost);
-    free(o.cost);
-    free(o.slot_cost);
-    free(o.dirty);
+    done(&o);
+    return ok;
+}
+
+bool vr_polish_spare(const struct vr_problem *p, struct vr_placement *x, double ms)
+{
+    struct polish o = { .p = p, .x = x, .sparing = true, .spare_ms = ms };
+    bool ok = init(&o);
+    if (ok && recount(&o)) {
+        memset(o.dirty, true, p->n_slots);
+        settle_units(&o);
+    }
+    done(&o);
     return ok;
 }

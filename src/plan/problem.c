@@ -81,6 +81,9 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
         for (uint32_t k = 0; k < p->n_kinds; k++)
             if (!isfinite(p->open_ms[pace][k]) || p->open_ms[pace][k] < 0)
                 return vr_fail(err, VR_EINTERNAL, "opening a device of kind %u has no time", k);
+    for (int pace = 0; pace < VR_N_PACES; pace++)
+        if (!isfinite(p->switch_ms[pace]) || p->switch_ms[pace] < 0)
+            return vr_fail(err, VR_EINTERNAL, "leaving a core has no time");
     return true;
 }
 
@@ -159,6 +162,13 @@ static void hop(struct walk *w, uint32_t to, unsigned n)
     w->at = to;
 }
 
+/* As hop(), away from a core or back to it. */
+static void change(struct walk *w, uint32_t to, unsigned n)
+{
+    for (int pace = 0; pace < VR_N_PACES && to != w->at; pace++) w->a->hop_ms[pace] += w->p->switch_ms[pace];
+    hop(w, to, n);
+}
+
 static void bring_back(struct walk *w, const struct vr_unit *unit, uint32_t core)
 {
     if (core == VR_ON_HOST) return;
@@ -204,12 +214,12 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
             uint32_t e = x->units[s * VR_MAX_UNITS + u];
             if (!unit_fine(p, x, out, s, &class->units[u], e))
                 return vr_fail(err, VR_EINTERNAL, "unit %u of slot %u must not be at %u", u, s, e);
-            hop(&w, e, e == x->core[s] ? 1 : class->units[u].n_in);
+            change(&w, e, e == x->core[s] ? 1 : class->units[u].n_in);
             if (e != VR_ON_HOST) copy(&w, x->core[s], e, class->units[u].n_along);
             if (e == VR_ON_HOST) bring_back(&w, &class->units[u], x->core[s]);
             visit(&w, &class->units[u].piece, e);
         }
-        hop(&w, x->core[s], 1);
+        change(&w, x->core[s], 1);
     }
     hop(&w, VR_ON_HOST, 1);
     for (uint32_t i = 0; i < out->n_order; i++) {

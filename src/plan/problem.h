@@ -15,8 +15,8 @@
  *
  * Time is a sum. A token starts on the host (embeddings), visits each slot's core and then its units in their order,
  * returns to the core, goes on to the next slot, and ends on the host (logits). Each change of place is a hop, and one
- * copy of activations; reaching a unit that is away takes more of them. A device in use is also told where the token is
- * (positions, masks). */
+ * copy of activations; reaching a unit that is away takes more of them, and leaving a core for a unit and coming back
+ * interrupts what would be one stretch of work. A device in use is also told where the token is (positions, masks). */
 #ifndef VR_PLAN_PROBLEM_H
 #define VR_PLAN_PROBLEM_H
 
@@ -101,6 +101,7 @@ struct vr_problem {
     double hop_ms[VR_N_PACES][VR_MAX_PLACED + 1]
                  [VR_MAX_PLACED + 1];          /* between two devices of these kinds, or the host */
     double open_ms[VR_N_PACES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
+    double switch_ms[VR_N_PACES];              /* for each change of place within a slot, beside its hop */
     double weight[VR_N_PACES];                 /* how much a pace counts */
 
     uint64_t host_budget_bytes;

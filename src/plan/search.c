@@ -367,7 +367,7 @@ static bool apply(const struct search *s, const struct step *t, struct label *l,
         place_unit(s, t, l, d);
     if (!t->border_follows) l->at.prev = NONE;
     if (t->last_of_slot && l->at.place != l->at.core) {
-        l->cost += s->c->hop[kind_at(s, l->at.place)][kind_at(s, l->at.core)];
+        l->cost += vr_case_return(s->c, kind_at(s, l->at.place), kind_at(s, l->at.core), false);
         l->at.place = l->at.core;
     }
     if (t + 1 == s->steps + s->n_steps) return end_plan(s, l);

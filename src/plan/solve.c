@@ -1,6 +1,6 @@
-/* The order of work. Price every case; find a plan without guests and polish it; search the most promising case first
- * with a narrow beam, then wider and wider, until nothing was dropped or no case can hold anything better than the best
- * plan, or the work is used up.
+/* The order of work. Price every case; find a plan without guests and polish it; raise the bounds of cases that are
+ * still open by counting whole pieces; search the most promising case first with a narrow beam, then wider and wider,
+ * until nothing was dropped or no case can hold anything better than the best plan, or the work is used up.
  *
  * The host's memory is left out of account at first, which makes labels comparable that differ in what they left there.
  * Only if the best plan then needs more than the host has, all is done again with that limit; what the first round
@@ -18,9 +18,11 @@
 #define MAX_CASES     (VR_MAX_PLACED + 1)
 #define PRICE_ROUNDS  250
 #define WORK_PER_KICK 3000 /* one round of shaking takes about as long as so many labels */
-#define MAX_KICKS     80
+#define MAX_KICKS     64
 #define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
-#define HOPE          0.02    /* of the gap, that a search must close for a wider one */
+#define EQUAL         1e-3    /* of the time: no difference that anybody could measure */
+#define FINE          0.01    /* a gap with which a search may end … */
+#define HOPE          0.02    /* … when it closed no more than this share of it */
 
 struct solver {
     const struct vr_problem *p;
@@ -204,6 +206,8 @@ static void start(struct solver *s)
             adopt(s, r.cost);
     }
     polish(s, 0);
+    for (uint32_t i = 0; i < s->n_cases && !s->nomem && s->p->n_devices > 1; i++)
+        if (open_case(s, i)) s->lower[i] = fmax(s->lower[i], vr_case_rows(&s->cases[i], s->best_cost, VR_ROWS_GRAINS));
 }
 
 /* The open case with the lowest bound that has not been searched with this width yet; n_cases: none. */
@@ -228,7 +232,7 @@ static void search_all(struct solver *s)
     start(s);
     for (uint32_t width = FIRST_WIDTH; width <= MAX_WIDTH && any_open(s) && !s->nomem; width *= WIDER) {
         bool tried[MAX_CASES] = { false };
-        double gap = s->best_cost - lowest(s);
+        double best = s->best_cost, low = lowest(s);
         for (uint32_t i; (i = most_promising(s, tried)) < s->n_cases && !s->nomem;) {
             if (s->work >= s->work_limit && width > FIRST_WIDTH && isfinite(s->best_cost)) return;
             tried[i] = true;
@@ -236,11 +240,23 @@ static void search_all(struct solver *s)
         }
         uint64_t kicks = s->work_limit / WORK_PER_KICK;
         if (width == FIRST_WIDTH && any_open(s)) polish(s, kicks < MAX_KICKS ? (unsigned)kicks : MAX_KICKS);
-        /* where a wider search closes next to nothing of the gap, the widest that is allowed will not either */
-        if (width > FIRST_WIDTH && isfinite(gap) && s->work_limit < UINT64_C(1) << 32 &&
-            s->best_cost - lowest(s) > gap * (1 - HOPE))
+        double gap = s->best_cost - lowest(s);
+        if (width > FIRST_WIDTH && s->work_limit < UINT64_C(1) << 32 && gap < FINE * s->best_cost &&
+            gap > (best - low) * (1 - HOPE))
             return;
     }
+}
+
+/* A plan that is not proven to be the best one may as well be a little slower: the host gets what memory that saves. */
+static void spare_host(struct solver *s)
+{
+    struct vr_account a;
+    if (s->situation || s->nomem || !isfinite(s->best_cost) || !any_open(s)) return;
+    copy(s, &s->best, &s->found);
+    if (!vr_polish_spare(s->p, &s->found, EQUAL * s->best_cost))
+        s->nomem = true;
+    else if (vr_problem_account(s->p, &s->found, 0, &a, NULL))
+        adopt(s, a.cost);
 }
 
 static bool conclude(struct solver *s, double low, struct vr_solution *out, struct vr_err *err)
@@ -285,6 +301,7 @@ bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limi
         solve_round(&s);
         if (lowest(&s) > low) low = lowest(&s);
     }
+    spare_host(&s);
     if (s.nomem) return vr_fail_nomem(err, "planning");
     if (isinf(s.best_cost)) return vr_fail(err, VR_ENOFIT, "nothing fits");
     return conclude(&s, low, out, err);

@@ -47,9 +47,10 @@ static inline void random_piece(struct dice *d, const struct vr_problem *p, cons
     x->host_bytes = roll_between(d, 1, max);
     x->gpu_bytes = x->host_bytes + roll(d, 3);
     double share = roll(d, 2) ? 1 : toss(d, 0.05, 1); /* of its bytes, read per token */
+    bool uneven = roll(d, 3) == 0;                    /* devices are not as good at this as at the rest */
     for (int pace = 0; pace < VR_N_PACES; pace++) {
         double ms = share * (double)x->host_bytes * (pace ? 0.01 : 0.1);
-        for (uint32_t k = 0; k < p->n_kinds; k++) x->ms[pace][k] = ms * speed[k];
+        for (uint32_t k = 0; k < p->n_kinds; k++) x->ms[pace][k] = ms * speed[k] * (uneven ? toss(d, 0.3, 3) : 1);
         for (uint32_t k = 0; k <= VR_MAX_PLACED; k++)
             x->host_ms[pace][k] = ms * speed[15] * (pace ? toss(d, 0.5, 2) : 1);
     }
@@ -75,6 +76,20 @@ static inline void random_hops(struct dice *d, struct vr_problem *p)
             for (uint32_t b = 0; b <= VR_MAX_PLACED; b++) p->hop_ms[pace][a][b] = toss(d, 0.1, 1) * scale;
     for (int pace = 0; pace < VR_N_PACES; pace++)
         for (uint32_t k = 0; k < p->n_kinds; k++) p->open_ms[pace][k] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
+    for (int pace = 0; pace < VR_N_PACES; pace++) p->switch_ms[pace] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
+}
+
+/* The bytes of some pieces of a problem: a budget where every byte counts. */
+static inline uint64_t random_subset(struct dice *d, const struct vr_problem *p)
+{
+    uint64_t sum = 0, one_of = roll_between(d, 2, 4);
+    for (uint32_t s = 0; s < p->n_slots; s++) {
+        const struct vr_slot_class *c = &p->classes[p->slots[s]];
+        if (roll(d, one_of) == 0) sum += c->core.gpu_bytes;
+        for (uint32_t u = 0; u < c->n_units; u++)
+            if (roll(d, one_of) == 0) sum += c->units[u].piece.gpu_bytes;
+    }
+    return sum;
 }
 
 /* Budgets so that all slots need about `share` of all devices together. */
@@ -98,6 +113,7 @@ static inline void random_budgets(struct dice *d, struct vr_problem *p)
             kind->compute_bytes[s] = middle + (s & VR_SIT_FIRST ? first : 0) + (s & VR_SIT_OUTPUT ? output : 0) +
                                      (s & VR_SIT_PIPELINE ? copies : 0);
         kind->compute_bytes[VR_SIT_FIRST | VR_SIT_OUTPUT] = middle + (first > output ? first : output);
+        if (roll(d, 4) == 0) kind->budget_bytes = kind->compute_bytes[roll(d, 4)] + random_subset(d, p);
     }
     p->host_fixed_bytes = roll(d, 5);
     p->host_budget_bytes = roll(d, 3) ? UINT64_C(1) << 40 : (uint64_t)((double)host * toss(d, 0.05, 1.0));
