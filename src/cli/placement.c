@@ -348,11 +348,14 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
     host_row(&t, a->machine, o);
     vr_table_print(&t, out);
     vr_buf_adds(out, "\n");
-    vr_buf_addf(
-        out, "  %s%s%s %.1f tokens/s (%.1f ms per token, %.2f of them between devices), prompt %.0f tokens/s.\n",
-        vr_style(t.color, v->fits ? VR_GREEN : VR_RED),
-        v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(t.color, VR_PLAIN),
-        v->price.decode_tok_s, v->price.step_ms[VR_DECODE], v->price.copy_ms[VR_DECODE], v->price.prefill_tok_s);
+    char copies[64] = "";
+    double copy_ms = v->price.copy_ms[VR_DECODE];
+    if (copy_ms >= 0.005) snprintf(copies, sizeof copies, ", %.2f of them between devices", copy_ms);
+    vr_buf_addf(out, "  %s%s%s %.1f tokens/s (%.1f ms per token%s), prompt %s tokens/s.\n",
+                vr_style(t.color, v->fits ? VR_GREEN : VR_RED),
+                v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(t.color, VR_PLAIN),
+                v->price.decode_tok_s, v->price.step_ms[VR_DECODE], copies,
+                vr_fmt_count(&x, (uint64_t)(v->price.prefill_tok_s + 0.5)));
     for (size_t i = 0; i < a->budgets->n_excluded; i++) {
         const struct vr_device *d = &a->machine->devices[a->budgets->excluded[i].device];
         vr_buf_addf(out, "  - %s (%s) left out: %s.\n", d->id, vr_gpu_short(d->name), a->budgets->excluded[i].reason);
