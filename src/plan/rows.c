@@ -18,9 +18,10 @@
 
 #define MAX_STATES  (1 << 18)
 #define MAX_TABLE   (1 << 22)
-#define MAX_ROAMING 4  /* units of a slot; problems with more are left alone */
-#define MAX_OPTIONS 81 /* 3 to the power of that */
-#define MAX_SIZES   32 /* of units */
+#define MAX_ROAMING 4       /* units of a slot; problems with more are left alone */
+#define MAX_OPTIONS 81      /* 3 to the power of that */
+#define MAX_SIZES   32      /* of units */
+#define MAX_WORK    2000000 /* sums looked at, some 20 ns each; then it is given up */
 
 enum { N_VARIANTS = 4 }; /* as in blocks.c: a device is first (1), has the output (2) */
 
@@ -57,6 +58,7 @@ struct rows {
     uint32_t *extent;                /* [kind][begin]: ends beyond this are hopeless */
     double *states;                  /* [slot][used][last kind or host] */
     size_t n_states, n_block;
+    uint64_t work; /* sums looked at */
     uint32_t n_used, radix[VR_MAX_PLACED];
 };
 
@@ -212,7 +214,7 @@ static void set_rents(struct rows *r)
 
 /* All sums of a point and an option within cap that are of interest: cost + price x bytes < limit. The undominated
  * ones, and of those closer than a grain one. */
-static void extend(const struct rows *r, const struct list *from, const struct point *options, uint32_t n_options,
+static void extend(struct rows *r, const struct list *from, const struct point *options, uint32_t n_options,
                    uint64_t cap, double price, double limit, struct list *to)
 {
     uint64_t ahead[MAX_OPTIONS], grain = cap / r->grains;
@@ -224,6 +226,7 @@ static void extend(const struct rows *r, const struct list *from, const struct p
         for (uint32_t i = 1; i < n_options; i++)
             if (ahead[i] < ahead[o]) o = i;
         if (ahead[o] > cap) break;
+        r->work++;
         struct point x = { ahead[o], from->x[at[o]].cost + options[o].cost };
         ahead[o] = ++at[o] < from->n ? from->x[at[o]].bytes + options[o].bytes : UINT64_MAX;
         if (x.cost >= least || x.cost + price * (double)x.bytes >= limit) continue;
@@ -489,9 +492,9 @@ static double solve(struct rows *r)
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         if (!(c->usable >> k & 1)) continue;
         list_gains(r, k);
-        for (uint32_t s = 0; s < c->p->n_slots; s++) solve_from(r, k, s);
+        for (uint32_t s = 0; s < c->p->n_slots && r->work < MAX_WORK; s++) solve_from(r, k, s);
     }
-    return fmin(walk(r), r->best);
+    return r->work < MAX_WORK ? fmin(walk(r), r->best) : c->root;
 }
 
 double vr_case_rows(const struct vr_case *c, double best, uint32_t grains)
