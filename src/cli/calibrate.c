@@ -294,17 +294,6 @@ static void keep_op(struct vr_measured *m, const struct vr_measured_op *op)
     m->ops[i] = *op;
 }
 
-static double middle_us(const struct vr_measured *m)
-{
-    double us[VR_MAX_MEASURED_OPS], x;
-    size_t n = 0;
-    for (size_t i = 0; i < m->n_ops; i++)
-        if (!m->ops[i].type[0]) us[n++] = m->ops[i].us;
-    for (size_t i = 1; i < n; i++) /* few: insertion */
-        for (size_t k = i; k && us[k] < us[k - 1]; k--) x = us[k], us[k] = us[k - 1], us[k - 1] = x;
-    return n ? us[n / 2] : 0;
-}
-
 /* All kinds of operations; those over a cache for the types asked for. */
 static void measure_ops(struct work *w, const char *id, const struct vr_measure_where *where, struct vr_measured *m)
 {
@@ -362,7 +351,7 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
     }
     /* on a device a kernel that is not measured costs what a product costs at any size; on the host a product is more
      */
-    m->launch_us = d ? m->product_us : middle_us(m);
+    m->launch_us = d ? m->product_us : vr_op_middle_us(m);
     m->product_us = fmax(m->product_us - m->launch_us, 0);
     if (!d) m->prompt_launch_us = m->launch_us, m->prompt_product_us = m->product_us;
     tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "its cache, and a small model");
@@ -405,7 +394,7 @@ static void measure_pair(struct work *w, uint16_t a, uint16_t b)
 {
     struct vr_machine *m = &w->in->machine;
     char visible[160];
-    bool one_card = !strcmp(m->devices[a].uuid, m->devices[b].uuid); /* GGML_CUDA_DEVICES: the engine shows it twice */
+    bool one_card = vr_device_same_card(&m->devices[a], &m->devices[b]);
     snprintf(visible, sizeof visible, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
     struct vr_measure_where where = {
         .device = "CUDA0", .peer = "CUDA1", .visible = visible, .cpu = w->cpu, .timeout_ms = STEP_MS

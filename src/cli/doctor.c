@@ -91,7 +91,8 @@ static const char what_works[] =
     "    vram-llm analyze FILE.gguf                             layers, sizes and the cost of the context\n"
     "    vram-llm plan FILE.gguf --gpus \"2x RTX 3090\"           where its layers would go on cards you do not have\n"
     "    vram-llm plan FILE.gguf --machine FILE.json            the same for a saved machine\n"
-    "  With a GPU in this computer: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module.\n";
+    "  With a GPU in this computer: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module,\n"
+    "  Intel a Vulkan driver and VULKAN=1 make run.\n";
 
 /* Which llama.cpp this program is linked with, and what it can run on. */
 static void show_engine(struct vr_buf *out)

@@ -101,17 +101,12 @@ static void engine_name(const struct vr_input *in, struct seen *s, uint16_t devi
         snprintf(out, n, "CUDA%zu", at);
 }
 
-static bool same_card(const struct vr_device *a, const struct vr_device *b)
-{
-    return a->uuid[0] && strcmp(a->uuid, b->uuid) == 0;
-}
-
 /* Cards that are shown more than once (GGML_CUDA_DEVICES) are counted in turn by the engine: with all of them in their
  * order its numbers are ours. */
 static void see_copies(const struct vr_machine *m, struct seen *s)
 {
     bool copies = false;
-    for (size_t i = 1; i < m->n_devices; i++) copies |= same_card(&m->devices[i], &m->devices[0]);
+    for (size_t i = 1; i < m->n_devices; i++) copies |= vr_device_same_card(&m->devices[i], &m->devices[0]);
     for (size_t i = 0; copies && i < m->n_devices; i++)
         if (strcmp(m->devices[i].backend, "CUDA") == 0) see(s, (uint16_t)i);
 }
@@ -128,7 +123,7 @@ static void set_visible(const struct vr_input *in, const struct seen *s, struct 
     for (size_t i = 0; i < s->n; i++) {
         const struct vr_device *d = &in->machine.devices[s->devices[i]];
         bool again = false;
-        for (size_t k = 0; k < i; k++) again |= same_card(d, &in->machine.devices[s->devices[k]]);
+        for (size_t k = 0; k < i; k++) again |= vr_device_same_card(d, &in->machine.devices[s->devices[k]]);
         if (again) continue;
         vr_buf_addf(env, "%s%s", i ? "," : "", by_uuid ? d->uuid : d->id + strcspn(d->id, "0123456789"));
     }

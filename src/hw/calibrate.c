@@ -12,7 +12,7 @@ bool vr_profile_own_path(char *out, size_t n)
 /* The size a driver reports moves by a few MiB from version to version. */
 static bool about(uint64_t a, uint64_t b) { return (a > b ? a - b : b - a) <= b / 32; }
 
-static bool same_card(const struct vr_device *a, const struct vr_device *b)
+static bool same_make(const struct vr_device *a, const struct vr_device *b)
 {
     return !strcmp(a->name, b->name) && !strcmp(a->backend, b->backend) && about(a->total_bytes, b->total_bytes);
 }
@@ -23,7 +23,7 @@ static int counterpart(const struct vr_device *d, const struct vr_machine *saved
     int found = -1;
     for (size_t i = 0; i < saved->n_devices; i++) {
         const struct vr_device *s = &saved->devices[i];
-        if (!s->measured.when[0] || !same_card(d, s)) continue;
+        if (!s->measured.when[0] || !same_make(d, s)) continue;
         if (d->uuid[0] && !strcmp(d->uuid, s->uuid)) return (int)i;
         if (found < 0) found = (int)i;
     }

@@ -38,6 +38,11 @@ void vr_machine_note(struct vr_machine *m, const char *fmt, ...)
     va_end(ap);
 }
 
+bool vr_device_same_card(const struct vr_device *a, const struct vr_device *b)
+{
+    return a->pci[0] && !strcmp(a->pci, b->pci) && !strcmp(a->backend, b->backend);
+}
+
 const struct vr_link *vr_machine_link(const struct vr_machine *m, size_t i, size_t j)
 {
     for (size_t k = 0; k < m->n_links; k++) {

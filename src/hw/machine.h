@@ -108,6 +108,9 @@ void vr_machine_number(struct vr_machine *m);
 /* Adds a line to m->note; what does not fit is cut. */
 void vr_machine_note(struct vr_machine *m, const char *fmt, ...) VR_PRINTF(2, 3);
 
+/* One card that is shown several times (GGML_CUDA_DEVICES)? */
+bool vr_device_same_card(const struct vr_device *a, const struct vr_device *b);
+
 /* The link between devices i and j (in any order), or NULL when nobody told. */
 const struct vr_link *vr_machine_link(const struct vr_machine *m, size_t i, size_t j);
 /* "nvlink", "switch", ...: the words of the profile. */

@@ -106,9 +106,8 @@ static void find_cards(const struct vr_machine *m, struct vr_speeds *out)
     for (size_t i = 0; i < m->n_devices; i++) {
         const struct vr_device *d = &m->devices[i];
         out->card[i] = (uint8_t)i;
-        for (size_t k = 0; k < i && d->pci[0] && out->card[i] == i; k++)
-            if (!strcmp(m->devices[k].pci, d->pci) && !strcmp(m->devices[k].backend, d->backend))
-                out->card[i] = (uint8_t)k;
+        for (size_t k = 0; k < i && out->card[i] == i; k++)
+            if (vr_device_same_card(&m->devices[k], d)) out->card[i] = (uint8_t)k;
     }
 }
 
@@ -203,17 +202,25 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
     }
 }
 
-static int by_ms(const void *a, const void *b)
+static int by_us(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+double vr_op_middle_us(const struct vr_measured *m)
+{
+    double us[VR_MAX_MEASURED_OPS];
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_ops; i++)
+        if (!m->ops[i].type[0] && m->ops[i].us > 0) us[n++] = m->ops[i].us;
+    qsort(us, n, sizeof us[0], by_us);
+    return n ? us[n / 2] : 0;
+}
+
 /* Operations that were not measured are taken for the middle of those that were, but for those over a cache. */
 static void take_ops(const struct vr_measured *m, struct vr_speed *s)
 {
-    double ms[VR_MAX_MEASURED_OPS];
-    size_t n = 0;
     for (size_t i = 0; i < m->n_ops; i++) {
         const struct vr_measured_op *o = &m->ops[i];
         size_t kind = 0;
@@ -228,10 +235,8 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
                                                    .prompt_gbs = o->prompt_gbs,
                                                    .prompt_tflops = o->prompt_tflops,
                                                    .cached_tflops = o->cached_tflops };
-        if (!kinds[kind].typed && o->us > 0) ms[n++] = o->us / 1e3;
     }
-    qsort(ms, n, sizeof ms[0], by_ms);
-    if (n) s->other_ms = ms[n / 2];
+    s->other_ms = vr_op_middle_us(m) / 1e3;
 }
 
 const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kind kind, uint32_t type)

@@ -1,9 +1,9 @@
 /* How long work takes: the one place with numbers about speed, for the planner and for pricing a dry run's graph.
  *
  *     time of a node   = max(bytes / (GB/s x share(type)), operations / TFLOPS(type)) + launches x launch time
- *                        (what is no product with weights: by the rates and the launch time of its own kind, if
- * measured) time of a hop    = latency + bytes / GB/s of the link
+ *     time of a hop    = latency + bytes / GB/s of the link
  *
+ * What is no product with weights goes by the rates and the launch time of its own kind, where they were measured.
  * A token's time is the sum of its nodes and hops: decoding does one thing after the other. The shares and latencies
  * of a machine that nobody measured come from speeds.def (docs/accuracy.md tells how far off they are); what `bench`
  * measured replaces any of them, field by field. */
@@ -21,6 +21,8 @@ enum vr_op_kind {
 #undef OP
     VR_N_OPS
 };
+/* Of operations that depend on no cache: what the middle one's kernel takes, for those that were not measured. */
+double vr_op_middle_us(const struct vr_measured *m);
 const char *vr_op_name(enum vr_op_kind kind); /* in a profile */
 bool vr_op_typed(enum vr_op_kind kind);       /* whether it depends on the cache's type */
 
@@ -60,8 +62,7 @@ struct vr_speeds {
     struct vr_speed places[VR_MAX_DEVICES + 1]; /* as the machine's devices, and the host */
     struct vr_speed alone;                      /* the host when no device has part in it */
     size_t n_devices;
-    uint8_t
-        card[VR_MAX_DEVICES]; /* the first device on the same card: what shares one does not work at the same time */
+    uint8_t card[VR_MAX_DEVICES]; /* the first device on the same card: those that share one take turns */
     struct {
         double gbs, ms; /* gbs 0: through the host */
     } direct[VR_MAX_DEVICES][VR_MAX_DEVICES];
