@@ -78,11 +78,28 @@ static void test_free_guess(void **state)
     assert_int_equal(vr_device_free_guess(0), 0);
 }
 
+static void test_same_card(void **state)
+{
+    (void)state;
+    static const struct vr_device a = { .backend = "CUDA", .pci = "0000:01:00.0" };
+    static const struct {
+        struct vr_device b;
+        bool same;
+    } rows[] = {
+        { { .backend = "CUDA", .pci = "0000:01:00.0" }, true },
+        { { .backend = "CUDA", .pci = "0000:02:00.0" }, false },
+        { { .backend = "Vulkan", .pci = "0000:01:00.0" }, false },
+        { { .backend = "CUDA" }, false },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) assert_int_equal(vr_device_same_card(&a, &rows[i].b), rows[i].same);
+    assert_false(vr_device_same_card(&rows[3].b, &rows[3].b)); /* nobody told where they are */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ids),   cmocka_unit_test(test_notes),      cmocka_unit_test(test_pcie),
-        cmocka_unit_test(test_links), cmocka_unit_test(test_free_guess),
+        cmocka_unit_test(test_links), cmocka_unit_test(test_free_guess), cmocka_unit_test(test_same_card),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
