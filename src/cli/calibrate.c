@@ -14,18 +14,22 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "engine/cpu.h"
 #include "engine/engine.h"
 #include "engine/measure.h"
 #include "fit/fit.h"
 #include "gguf/type.h"
+#include "hw/gauge.h"
 #include "hw/profile.h"
 
-#define STEP_MS 60000 /* deadline of one step */
-#define N_CTX   2048  /* of the small models */
-#define FEW     4
-#define MANY    24
+#define BUSY_PERCENT 20
+#define BUSY_NS      300000000
+#define STEP_MS      60000 /* deadline of one step */
+#define N_CTX        2048  /* of the small models */
+#define FEW          4
+#define MANY         24
 
 enum { TINY_FEW, TINY_MANY, TINY_FLOATS, TINY_EXPERTS, N_TINY };
 
@@ -492,8 +496,27 @@ static void forget_old(struct vr_input *in)
     }
 }
 
+/* Threads that compute wait for each other, so one that another program keeps from its core stops all: figures are then
+ * wrong by a factor, not by a share. Told before the minute is spent, and with the result. */
+static void warn_if_busy(struct vr_machine *m)
+{
+    VR_AUTO_FREE struct vr_reading *r = calloc(1, sizeof *r);
+    struct vr_err none;
+    struct vr_gauge *g = r ? vr_gauge_new(NULL, m, &none) : NULL;
+    bool read = g && vr_gauge_read(g, r, &none);
+    nanosleep(&(struct timespec){ .tv_nsec = BUSY_NS }, NULL);
+    read = read && vr_gauge_read(g, r, &none);
+    vr_gauge_free(g);
+    if (!read || r->cpu_percent < BUSY_PERCENT) return;
+    vr_log(VR_WARN, "other programs use %d %% of the processors: what is measured now will be wrong", r->cpu_percent);
+    vr_machine_note(m,
+                    "Other programs used %d %% of the processors when this began: run 'vram-llm bench' again without.",
+                    r->cpu_percent);
+}
+
 bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err)
 {
+    warn_if_busy(&in->machine);
     forget_old(in);
     VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
