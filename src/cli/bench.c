@@ -137,12 +137,14 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
                 name);
     show_types(out, m);
     show_ops(out, m);
-    vr_buf_addf(out, "    each kernel   %.2f us generating, %.2f us in prompts; a product %.2f and %.2f more\n",
-                m->launch_us, m->prompt_launch_us, m->product_us, m->prompt_product_us);
+    vr_buf_addf(out, "    each kernel   takes %.2f us at least, a product %.2f more, a prompt's %.2f more\n",
+                m->launch_us, m->product_us, m->prompt_product_us);
     if (device)
         vr_buf_addf(
-            out, "    the host      needs %.2f us to start a kernel, %.0f us to take over in the middle of a token\n",
-            m->submit_us, m->switch_us);
+            out,
+            "    the host      needs %.2f us to start a kernel, %.2f for a prompt's; %.0f and %.0f us to take over "
+            "in the middle\n",
+            m->submit_us, m->prompt_submit_us, m->switch_us, m->prompt_switch_us);
     vr_buf_addf(out, "    each step     %.0f us per token, %.0f us per micro-batch\n", m->step_us, m->prompt_step_us);
     if (m->cache_mib > 0) vr_buf_addf(out, "    its cache     holds about %.0f MiB of weights\n", m->cache_mib);
     if (!device) return;

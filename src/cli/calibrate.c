@@ -3,7 +3,8 @@
  *
  * Two models that compute next to nothing, of 4 and of 24 layers, tell what starting a kernel and a step costs on a
  * device: two equations for two unknowns. On the host the first alone tells the step, since threads start nothing.
- * Two more, with matrices of floats and with experts, show what other libraries take of the device's memory. */
+ * Two more, with matrices of floats and with experts, show what other libraries take of the device's memory; with
+ * layers or experts on the host they tell what going back and forth costs. */
 #include "cli/calibrate.h"
 
 #include <errno.h>
@@ -84,9 +85,17 @@ static void work_done(struct work *w)
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
 }
 
-/* Runs a small model on a device, or on the host (budget NULL). */
-static bool run_tiny(const struct work *w, size_t which, const struct vr_budget *budget, bool experts_on_host,
-                     struct vr_measure_run *out, struct vr_err *err)
+/* Where a small model runs: on a device, with its experts or with half of its layers on the host, or (budget NULL)
+ * wholly on the host. */
+struct where {
+    const struct vr_budget *budget;
+    bool experts_on_host, half_on_host;
+};
+
+static int layers_of(const struct where *x) { return !x->budget ? 0 : x->half_on_host ? 1 + FEW / 2 : 1000; }
+
+static bool run_tiny(const struct work *w, size_t which, const struct where *x, struct vr_measure_run *out,
+                     struct vr_err *err)
 {
     VR_AUTO_BUF env = { 0 }, json = { 0 };
     vr_buf_adds(&json, "{\"model\":");
@@ -94,23 +103,23 @@ static bool run_tiny(const struct work *w, size_t which, const struct vr_budget 
     vr_buf_adds(&json, ",\"cpu\":");
     vr_json_add_string(&json, w->cpu);
     vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false}",
-                N_CTX, budget ? 1000 : 0, budget ? "\"CUDA0\"" : "",
-                experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
-    if (budget) {
-        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[budget->device].uuid);
+                N_CTX, layers_of(x), x->budget ? "\"CUDA0\"" : "",
+                x->experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
+    if (x->budget) {
+        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[x->budget->device].uuid);
         vr_buf_addc(&env, '\0', 1);
     }
     return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, 1, STEP_MS, out, err);
 }
 
 /* What the same run costs by the price of its graph, when kernels and steps cost what these speeds say. */
-static bool price_tiny(const struct work *w, size_t which, const struct vr_budget *budget, bool experts_on_host,
-                       const struct vr_speeds *speeds, double fill, double ms[VR_N_PHASES], struct vr_err *err)
+static bool price_tiny(const struct work *w, size_t which, const struct where *x, const struct vr_speeds *speeds,
+                       double fill, double ms[VR_N_PHASES], struct vr_err *err)
 {
     VR_AUTO(vr_model) model = vr_model_open(w->paths[which], err);
     if (!model) return false;
-    struct vr_budgets budgets = { .n = budget ? 1 : 0 };
-    if (budget) budgets.items[0] = *budget;
+    struct vr_budgets budgets = { .n = x->budget ? 1 : 0 };
+    if (x->budget) budgets.items[0] = *x->budget;
     struct vr_fit_ask ask = { .model = model,
                               .machine = &w->in->machine,
                               .budgets = &budgets,
@@ -122,7 +131,7 @@ static bool price_tiny(const struct work *w, size_t which, const struct vr_budge
     ask.context.n_ctx = N_CTX;
     ask.context.n_batch = ask.context.n_ubatch = 512;
     ask.context.flash_attn = true;
-    struct vr_given given = { .n_gpu_layers = budget ? -1 : 0, .overrides = experts_on_host ? "exps=CPU" : NULL };
+    struct vr_given given = { .n_gpu_layers = layers_of(x), .overrides = x->experts_on_host ? "exps=CPU" : NULL };
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_fit_given(&ask, &given, &outcome, err)) return false;
     for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = outcome.verdict.price.step_ms[phase];
@@ -135,6 +144,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
                            struct vr_measured *m, struct vr_err *err)
 {
     struct vr_speeds s;
+    const struct where x = { budget, false, false };
     vr_speeds_of(&w->in->machine, &s);
     struct vr_speed *p = &s.places[budget->device];
     double base[2][VR_N_PHASES], with[2][VR_N_PHASES], took[2][VR_N_PHASES];
@@ -143,11 +153,11 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
         const double fill[VR_N_PHASES] = { 0, 1024.0 / N_CTX };
         double ms[VR_N_PHASES];
         for (int phase = 0; phase < VR_N_PHASES; phase++) {
-            p->submit_ms = p->prompt_launch_ms = 0;
-            if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
+            p->submit_ms = p->prompt_submit_ms = 0;
+            if (!price_tiny(w, (size_t)i, &x, &s, fill[phase], ms, err)) return false;
             base[i][phase] = ms[phase];
-            p->submit_ms = p->prompt_launch_ms = 1; /* more than all else: the kernels' number */
-            if (!price_tiny(w, (size_t)i, budget, false, &s, fill[phase], ms, err)) return false;
+            p->submit_ms = p->prompt_submit_ms = 1; /* more than all else: the kernels' number */
+            if (!price_tiny(w, (size_t)i, &x, &s, fill[phase], ms, err)) return false;
             with[i][phase] = ms[phase];
         }
         took[i][VR_DECODE] = (runs[i].decode_ms[0] + runs[i].decode_ms[1]) / 2; /* both: it varies */
@@ -157,7 +167,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
     m->submit_us = fmax(each * 1e3, 0.01);
     p->submit_ms = each;
     double ms[VR_N_PHASES];
-    if (!price_tiny(w, 0, budget, false, &s, 0, ms, err)) return false;
+    if (!price_tiny(w, 0, &x, &s, 0, ms, err)) return false;
     m->step_us = fmax(took[0][VR_DECODE] - ms[VR_DECODE], 0) * 1e3;
 
     double n[2], left[2];
@@ -166,7 +176,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
         left[i] = took[i][VR_PREFILL] - base[i][VR_PREFILL];
     }
     each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
-    m->prompt_launch_us = fmax(each * 1e3, 0.01);
+    m->prompt_submit_us = fmax(each * 1e3, 0.01);
     m->prompt_step_us = fmax(left[0] - n[0] * each, 0) * 1e3;
     return true;
 }
@@ -180,7 +190,7 @@ static bool solve_step(struct work *w, const struct vr_measure_run *run, struct 
     m->step_us = m->prompt_step_us = 0;
     vr_speeds_of(&w->in->machine, &s);
     if (m == &w->in->machine.host.measured) s.alone = s.places[VR_SPEED_HOST]; /* that is what the price goes by */
-    if (!price_tiny(w, TINY_FEW, NULL, false, &s, 0, ms, err)) return false;
+    if (!price_tiny(w, TINY_FEW, &(struct where){ 0 }, &s, 0, ms, err)) return false;
     m->step_us = fmax(run->decode_ms[0] - ms[VR_DECODE], 0) * 1e3;
     return true;
 }
@@ -197,8 +207,9 @@ static uint64_t outside(const struct vr_measure_run *r)
 static bool measure_runs(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
     struct vr_measure_run runs[N_TINY] = { 0 };
+    const struct where x = { budget, false, false };
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
-        if (!run_tiny(w, i, budget, false, &runs[i], err)) return false;
+        if (!run_tiny(w, i, &x, &runs[i], err)) return false;
     if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
     uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
     m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -207,21 +218,32 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     return solve_launches(w, budget, runs, m, err);
 }
 
-/* Experts on the host: what the time has beyond its price goes to the changes between device and host. */
-static bool measure_switches(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
+/* What a run with something on the host takes beyond its price, for each change between device and host. */
+static bool solve_switches(struct work *w, size_t which, const struct where *x, enum vr_phase phase, double *us,
+                           struct vr_err *err)
 {
     struct vr_measure_run r = { 0 };
     struct vr_speeds s;
-    double base[VR_N_PHASES], with[VR_N_PHASES];
-    if (!run_tiny(w, TINY_EXPERTS, budget, true, &r, err)) return false;
+    double base[VR_N_PHASES], with[VR_N_PHASES], fill = phase == VR_DECODE ? 0 : 1024.0 / N_CTX;
+    if (!run_tiny(w, which, x, &r, err)) return false;
     vr_speeds_of(&w->in->machine, &s);
-    s.places[budget->device].switch_ms = 0;
-    if (!price_tiny(w, TINY_EXPERTS, budget, true, &s, 0, base, err)) return false;
-    s.places[budget->device].switch_ms = 1;
-    if (!price_tiny(w, TINY_EXPERTS, budget, true, &s, 0, with, err)) return false;
-    double n = with[VR_DECODE] - base[VR_DECODE], left = (r.decode_ms[0] + r.decode_ms[1]) / 2 - base[VR_DECODE];
-    m->switch_us = n > 0 ? fmax(left / n * 1e3, 0.01) : 0;
+    struct vr_speed *p = &s.places[x->budget->device];
+    p->switch_ms = p->prompt_switch_ms = 0;
+    if (!price_tiny(w, which, x, &s, fill, base, err)) return false;
+    p->switch_ms = p->prompt_switch_ms = 1;
+    if (!price_tiny(w, which, x, &s, fill, with, err)) return false;
+    double took = phase == VR_DECODE ? (r.decode_ms[0] + r.decode_ms[1]) / 2 : r.prefill_ms[0];
+    double n = with[phase] - base[phase];
+    *us = n > 0 ? fmax((took - base[phase]) / n * 1e3, 0.01) : 0;
     return true;
+}
+
+/* Generating changes where experts are on the host; a prompt at every matrix of a layer that is. */
+static bool measure_switches(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
+{
+    const struct where experts = { budget, true, false }, half = { budget, false, true };
+    return solve_switches(w, TINY_EXPERTS, &experts, VR_DECODE, &m->switch_us, err) &&
+           solve_switches(w, TINY_FEW, &half, VR_PREFILL, &m->prompt_switch_us, err);
 }
 
 /* --- types --- */
@@ -262,7 +284,7 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         struct vr_measured_type *t = type_row(m, name);
         if (!t) continue;
         t->gbs = p.gbs, t->tflops = p.tflops, t->expert_gbs = p.expert_gbs, t->expert_tflops = p.expert_tflops;
-        t->cached_gbs = p.cached_gbs, t->row_ns = p.row_ns;
+        t->cached_gbs = p.cached_gbs, t->row_ns = p.row_ns, t->least_us = p.least_us;
         double kernels = p.kernels > 0 ? p.kernels : 1;
         fixed[n] = p.product_us / kernels;
         prompt[n++] = p.prompt_product_us / kernels;
@@ -357,7 +379,7 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
      */
     m->launch_us = d ? m->product_us : vr_op_middle_us(m);
     m->product_us = fmax(m->product_us - m->launch_us, 0);
-    if (!d) m->prompt_launch_us = m->launch_us, m->prompt_product_us = m->product_us;
+    m->prompt_product_us = d ? fmax(m->prompt_product_us - m->launch_us, 0) : m->product_us;
     tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "its cache, and a small model");
     if (!d && !vr_measure_cache(&where, &m->cache_mib, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     if (!measure_runs(w, budget, m, &err)) {
@@ -365,7 +387,6 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
         m->when[0] = '\0';
         return false;
     }
-    if (d) m->prompt_product_us = fmax(m->prompt_product_us - m->prompt_launch_us, 0);
     if (d && !measure_switches(w, budget, m, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     return true;
 }

@@ -15,7 +15,7 @@
 #include "engine/measure_child.h"
 #include "engine/measure_stage.h"
 
-#define GPU_BYTES   ((uint64_t)512 << 20) /* of weights per graph */
+#define GPU_BYTES   ((uint64_t)256 << 20) /* of weights per graph */
 #define HOST_BYTES  ((uint64_t)192 << 20) /* and on large hosts, whose caches are too: */
 #define LARGE_BYTES ((uint64_t)512 << 20)
 #define LARGE_CORES 8
@@ -82,12 +82,14 @@ static void solve(double small_us, double small, double large_us, double large, 
 
 #define MODEL_SIZES 4096 /* columns, as models of 8 B have them */
 
-/* On a device two sizes of many rows tell what any size costs and what each byte more does. */
+/* On a device two sizes of many rows tell what any size costs and what each byte more does, down to the least that a
+ * small one takes. */
 static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
 {
     static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
                                 many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
-                                           { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } };
+                                           { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } },
+                                least = { 1024, 1024, 1, 0, 0, 0 };
     double us[2], bytes[2], flops[2], rate;
     int kernels = 1;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &one[i], &bytes[i], &flops[i], &kernels);
@@ -95,6 +97,7 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
     solve(us[0], bytes[0], us[1], bytes[1], &out->product_us, &rate);
     out->gbs = rate / 1e3;
     out->kernels = kernels;
+    out->least_us = fmax(time_product(s, type, &least, &bytes[0], &flops[0], NULL), 0) / kernels;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &many[i], &bytes[i], &flops[i], NULL);
     if (us[0] > 0 && us[1] > 0) {
         solve(us[0], flops[0], us[1], flops[1], &out->prompt_product_us, &rate);

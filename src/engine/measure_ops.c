@@ -3,8 +3,9 @@
  * there is no flash attention.
  *
  * One token. A small kernel on a device ends sooner than the next one is started: so it stands between large products,
- * behind which it is started in time, and what it adds to them is its own. On the host two sizes tell what any size
- * costs and what each byte more does. A batch takes long enough by itself. */
+ * behind which it is started in time, and what it adds to them is its own. Two sizes tell what any size costs and what
+ * each byte more does; attention on a device is put together from parts when there are many cells, which a third one
+ * tells. A batch takes long enough by itself. */
 #include <math.h>
 #include <string.h>
 
@@ -216,7 +217,9 @@ static struct op small_of(const struct vr_stage *s, struct op o)
 {
     o.tokens = 1;
     o.heads = HEADS;
-    if (over_cells(o.kind) && s->host)
+    if (o.kind == VR_OP_NORM && !s->host)
+        o.tokens = HEADS, o.size = HEAD; /* of each head */
+    else if (over_cells(o.kind) && s->host)
         o.size = 32, o.heads = 1;
     else if (over_cells(o.kind))
         o.size = 256;
@@ -245,14 +248,44 @@ static int units_of(const struct vr_stage *s, const struct op *o)
     return s->host && o->kind != VR_OP_SOFT_MAX ? (vr_engine_threads() < 8 ? 8 : 24) : 8;
 }
 
+/* A norm on a device: rows are taken at once, so what counts is how long one is. */
+static void measure_norm(struct vr_stage *s, const struct op *large, const struct times *few,
+                         struct vr_measured_op *out)
+{
+    struct times one;
+    if (!time_op(s, large, units_of(s, large), true, &one)) return;
+    double more = one.us - few->us, bytes = 2.0 * sizeof(float) * (WIDTH - HEAD);
+    out->gbs = bytes / fmax(more, one.us / 100) / 1e3;
+    out->us = fmax(few->us - 2.0 * sizeof(float) * HEAD / out->gbs / 1e3, few->us / 2);
+}
+
+/* Thousands of cells: the rate from there on, and what has come on top until then. */
+static void measure_long(struct vr_stage *s, struct op o, const struct times *few, const struct times *many,
+                         struct vr_measured_op *out)
+{
+    struct times some;
+    o.size = 4096;
+    if (!time_op(s, &o, units_of(s, &o), false, &some)) return;
+    double slope = (many->us - some.us) / (many->bytes - some.bytes);
+    if (!(slope > many->us / many->bytes * 0.2)) return;
+    out->gbs = 1 / slope / 1e3;
+    out->us = fmax(few->us - few->bytes * slope, few->us / 2) / few->nodes;
+    out->long_us = fmax((some.us - some.bytes * slope) / some.nodes - out->us, 0);
+}
+
 static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op *out)
 {
     struct op small = small_of(s, o), large = large_of(s, o);
     struct times few, many;
     if (!time_op(s, &small, units_of(s, &small), !s->host, &few)) return;
     out->us = few.us / few.kernels;
+    if (!s->host && o.kind == VR_OP_NORM) measure_norm(s, &large, &few, out);
     if (!s->host && !over_cells(o.kind)) return; /* its bytes are nothing, and a batch tells their rate */
     if (!time_op(s, &large, units_of(s, &large), false, &many)) return;
+    if (!s->host && o.kind != VR_OP_SOFT_MAX) {
+        measure_long(s, large, &few, &many, out);
+        return;
+    }
     double slope = (many.us - few.us) / (many.bytes - few.bytes);
     if (!(slope > many.us / many.bytes * 0.2)) slope = many.us / many.bytes;
     out->us = fmax(few.us - few.bytes * slope, few.us * 0.1) / few.kernels;
@@ -278,7 +311,7 @@ static void measure_batch(struct vr_stage *s, struct op o, struct vr_measured_op
         out->prompt_tflops = t.flops / t.us / 1e6;
     else
         out->prompt_gbs = t.bytes / t.us / 1e3;
-    if (!s->host && !over_cells(o.kind)) out->gbs = out->prompt_gbs;
+    if (!s->host && !over_cells(o.kind) && o.kind != VR_OP_NORM) out->gbs = out->prompt_gbs;
 }
 
 struct ops_ask {

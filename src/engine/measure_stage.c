@@ -24,8 +24,9 @@ double vr_now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Weights beside GPUs lie in plain or pinned memory; without any, the CPU backend repacks types that gain by it. */
-static ggml_backend_buffer_type_t host_weights(ggml_backend_dev_t cpu, uint32_t type, bool beside_gpus)
+/* Weights beside GPUs lie in plain or pinned memory; without any, the CPU backend repacks types that gain by it, those
+ * of experts elsewhere than others. */
+static ggml_backend_buffer_type_t host_weights(ggml_backend_dev_t cpu, uint32_t type, bool experts, bool beside_gpus)
 {
     ggml_backend_buffer_type_t plain = ggml_backend_dev_buffer_type(cpu);
     void *fn = ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts");
@@ -33,8 +34,11 @@ static ggml_backend_buffer_type_t host_weights(ggml_backend_dev_t cpu, uint32_t 
     struct ggml_init_params p = { 1 << 14, NULL, true };
     for (; more && *more; more++) {
         struct ggml_context *ctx = ggml_init(p);
-        struct ggml_tensor *w = ggml_new_tensor_2d(ctx, (enum ggml_type)type, 4096, 4096);
-        struct ggml_tensor *mm = ggml_mul_mat(ctx, w, ggml_new_tensor_2d(ctx, GGML_TYPE_F32, 4096, VR_MEASURE_TOKENS));
+        struct ggml_tensor *w = ggml_new_tensor_3d(ctx, (enum ggml_type)type, 4096, 4096, experts ? 8 : 1);
+        struct ggml_tensor *x = ggml_new_tensor_3d(ctx, GGML_TYPE_F32, 4096, experts ? 1 : VR_MEASURE_TOKENS,
+                                                   experts ? VR_MEASURE_TOKENS : 1);
+        struct ggml_tensor *ids = ggml_new_tensor_2d(ctx, GGML_TYPE_I32, 2, VR_MEASURE_TOKENS);
+        struct ggml_tensor *mm = experts ? ggml_mul_mat_id(ctx, w, x, ids) : ggml_mul_mat(ctx, w, x);
         w->buffer = ggml_backend_buft_alloc_buffer(*more, 0);
         bool takes = w->buffer && ggml_backend_dev_supports_op(cpu, mm);
         if (w->buffer) ggml_backend_buffer_free(w->buffer);
@@ -69,7 +73,9 @@ bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_st
     if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", s->host ? "CPU" : w->device);
     s->backend = ggml_backend_dev_init(s->dev, NULL);
     if (!s->backend) return vr_fail(err, VR_EDEVICE, "the engine cannot use the device %s", w->device);
-    s->weights = s->host ? host_weights(s->dev, type, w->beside_gpus) : ggml_backend_dev_buffer_type(s->dev);
+    s->weights = s->experts = ggml_backend_dev_buffer_type(s->dev);
+    if (s->host) s->weights = host_weights(s->dev, type, false, w->beside_gpus);
+    if (s->host) s->experts = host_weights(s->dev, type, true, w->beside_gpus);
     if (s->host) set_threads(s);
     return true;
 }
@@ -139,7 +145,7 @@ static bool fill_weights(struct vr_timing *b)
 bool vr_timing_allocate(struct vr_timing *b)
 {
     if (ggml_get_first_tensor(b->weights)) {
-        b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, b->s->weights);
+        b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, b->n_experts ? b->s->experts : b->s->weights);
         if (!b->wbuf) return false;
         ggml_backend_buffer_set_usage(b->wbuf, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
         if (!fill_weights(b)) return false;

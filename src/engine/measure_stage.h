@@ -13,7 +13,7 @@
 struct vr_stage {
     ggml_backend_t backend;
     ggml_backend_dev_t dev;
-    ggml_backend_buffer_type_t weights; /* where weights lie */
+    ggml_backend_buffer_type_t weights, experts; /* where weights lie, and those of experts */
     bool host;
     int cc;
 };

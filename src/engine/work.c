@@ -268,6 +268,7 @@ static void count_other(const struct ggml_tensor *t, struct vr_work *w)
         }
     }
     if (t->op == GGML_OP_SET_ROWS && is_cache(t)) w->type = t->type;
+    if (t->op == GGML_OP_RMS_NORM || t->op == GGML_OP_NORM) w->columns = (uint32_t)t->ne[0];
     if (t->op == GGML_OP_SOFT_MAX && t->src[1]) w->cells = (uint32_t)t->ne[0]; /* with a mask: over the cache */
     uint64_t written = by_row ? ggml_row_size(t->type, (int64_t)moved) : read_bytes(t);
     if (is_cache(t))
@@ -310,8 +311,9 @@ static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, u
     struct ggml_cgraph view = *gr->g;
     view.nodes = nodes;
     view.n_nodes = n;
-    gr->out->n_splits[gr->phase]++;
     bool first = true, host = device == gr->host;
+    gr->out->n_splits[gr->phase]++;
+    if (!host && gr->phase == VR_PREFILL) gr->out->device_splits[device]++;
     int n_inputs = 0;
     for (int i = 0, fused_until = 0; i < n; i++) {
         const struct ggml_tensor *t = nodes[i];

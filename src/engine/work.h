@@ -24,7 +24,7 @@ struct vr_work {
     uint32_t type;        /* of the weights, or of the cache for attention (vr_type()); VR_TYPE_NONE: neither */
     uint32_t n, launches; /* equal nodes; kernels that run them (none where another row's kernel does it along) */
     uint32_t cells;       /* of the cache: what each node reads and computes is in proportion to them */
-    uint32_t columns;     /* of a product's matrix: a row of it has so many weights */
+    uint32_t columns;     /* of a product's matrix: a row of it has so many weights; of a norm: of what it is taken */
     uint64_t weight_bytes, cache_bytes, act_bytes, flops; /* of all n together */
     char name[24];
 };
@@ -43,7 +43,8 @@ struct vr_works {
     struct vr_transfer *transfers;
     uint32_t n_rows, n_transfers;
     uint32_t n_nodes[VR_N_PHASES], n_splits[VR_N_PHASES];
-    uint64_t pool_bytes[VR_MAX_VGPUS]; /* that the device's kernels take for a while, beside all buffers: the most */
+    uint64_t pool_bytes[VR_MAX_VGPUS];    /* that the device's kernels take for a while, beside all buffers: the most */
+    uint32_t device_splits[VR_MAX_VGPUS]; /* of a micro-batch's, those that a device runs */
 };
 void vr_works_done(struct vr_works *w);
 

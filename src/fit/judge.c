@@ -91,7 +91,17 @@ static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
     return false;
 }
 
-#define POOL_IN_RESERVE (32 * VR_MIB) /* most models' kernels need less for a while, and reserves have room for it */
+#define IN_RESERVE   (32 * VR_MIB) /* most models' kernels need less for a while, and reserves have room for it */
+#define SPLIT_BYTES  (VR_MIB / 8)  /* kernels are recorded split by split: 120 to 175 KiB each on an H200 */
+#define PINNED_SHARE 512           /* eight bytes for a page of 4 KiB */
+
+/* What a device holds beside its buffers: what kernels take for a while, recorded kernels, and the addresses of the
+ * host's memory that it may read by itself: of weights when they are not in a mapped file. */
+static uint64_t beside_buffers(const struct vr_bench_stand *s, const struct vr_proof *p, size_t device)
+{
+    uint64_t pinned = p->host.context_bytes + p->host.compute_bytes + (s->speeds->pinned ? p->host.model_bytes : 0);
+    return p->works.pool_bytes[device] + p->works.device_splits[device] * SPLIT_BYTES + pinned / PINNED_SHARE;
+}
 
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
@@ -111,8 +121,9 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
         if (need == 0) continue; /* not in use: nothing is asked of it */
         j->overhead_bytes =
             d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
-        if (j->overhead_bytes) j->overhead_bytes += p->works.pool_bytes[k];
-        need += beyond(p->works.pool_bytes[k], POOL_IN_RESERVE);
+        uint64_t beside = beside_buffers(s, p, k);
+        if (j->overhead_bytes) j->overhead_bytes += beside;
+        need += beyond(beside, IN_RESERVE);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;

@@ -9,6 +9,9 @@
 #define CELL_PAD 256.0
 /* Columns of the matrices that rotate heads: larger ones compute more for each byte. */
 #define MOST_ROTATED 256
+/* Cells that one part of a device's attention reads, and from how many on there are all parts that there will be. */
+#define FEW_CELLS  256.0
+#define MANY_CELLS 4096.0
 
 static size_t place_of(const struct vr_pricing *p, uint32_t device)
 {
@@ -69,27 +72,41 @@ static enum vr_op_kind kind_of(const struct vr_work *w)
 
 static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
 
-/* What is no product with weights. Where another row's kernel does it along, its activations never leave the chip. */
-static double other_ms(const struct vr_speed *s, const struct vr_work *w, double share, double all_bytes)
+/* What an operation's kernels cost at any size. Over a cache it was measured as a whole, however many kernels it is
+ * made of; the more cells, the more parts there are to put together. */
+static double least_ms(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *op,
+                       enum vr_op_kind kind, double share)
 {
-    bool prompt = w->phase == VR_PREFILL, attention = strcmp(w->name, "FLASH_ATTN_EXT") == 0;
+    if (w->phase == VR_PREFILL) return w->launches * s->launch_ms;
+    if (!op) return w->launches * or_more(s->other_ms, s->launch_ms);
+    if (kind != VR_OP_ATTENTION && kind != VR_OP_CACHE_PRODUCT) return w->launches * op->ms;
+    double parts = fmin(fmax((w->cells * share - FEW_CELLS) / (MANY_CELLS - FEW_CELLS), 0), 1);
+    return w->n * (op->ms + parts * op->long_ms);
+}
+
+/* What is no product with weights. Where another row's kernel does it along, its activations never leave the chip. */
+static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool on_device, double share,
+                       double all_bytes)
+{
+    bool prompt = w->phase == VR_PREFILL;
     double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
-    double launch_ms = prompt ? s->prompt_launch_ms : or_more(s->other_ms, s->launch_ms);
     enum vr_op_kind kind = kind_of(w);
     const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type);
+    double least = least_ms(s, w, op, kind, share);
     if (w->launches == 0) act = 0;
-    if (op && !prompt) launch_ms = op->ms;
-    if (attention) {
+    if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
         double one = op ? or_more(vr_speed_tflops(s, op, all_bytes), s->attention_tflops) : s->attention_tflops;
         double many = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
-        return busy_ms(cache, gbs, flops, prompt ? many : one) + w->launches * launch_ms;
+        return busy_ms(cache, gbs, flops, prompt ? many : one) + least;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
-    if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + w->launches * launch_ms;
+    if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + least;
+    if (kind == VR_OP_NORM && on_device && !prompt) /* a device takes all rows at once: one row's time */
+        bytes = w->launches * 2.0 * sizeof(float) * w->columns;
     double usual = s->gbs * (double)s->share[VR_TYPE_F32], gbs = prompt ? op->prompt_gbs : op->gbs;
     double tflops = prompt ? op->prompt_tflops : vr_speed_tflops(s, op, all_bytes);
-    return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + w->launches * launch_ms;
+    return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
 }
 
 /* all_bytes: of weights and caches that a token reads there */
@@ -97,16 +114,18 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
 {
     const struct vr_speed *s = speed_of(p, w->device);
     uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
-    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0) return other_ms(s, w, read_share(p, w), all_bytes);
+    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0)
+        return other_ms(s, w, w->device < p->n_devices, read_share(p, w), all_bytes);
     bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
     double row_bytes = (double)vr_type_row_bytes(type, w->columns), bytes = (double)w->weight_bytes;
     double ms = fmax(vr_speed_read_ms(s, type, experts, bytes, row_bytes > 0 ? bytes / row_bytes : 0, all_bytes),
                      (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9));
-    return ms + w->launches * (prompt ? s->prompt_launch_ms + s->prompt_product_ms : s->launch_ms + s->product_ms);
+    if (prompt) return ms + w->launches * (s->launch_ms + s->prompt_product_ms);
+    return fmax(ms + w->launches * (s->launch_ms + s->product_ms), w->launches * (double)s->least_ms[type]);
 }
 
-/* Overlapping micro-batches: the slowest place sets the pace, and devices that share a card take turns. Otherwise one
- * place works at a time. */
+/* Overlapping micro-batches: the slowest place sets the pace, be it the host that makes their graphs, and devices that
+ * share a card take turns. Otherwise one place works at a time. */
 static double step(const struct vr_pricing *p, const struct vr_price *price, enum vr_phase phase)
 {
     double sum = price->copy_ms[phase], slowest = 0, busy[VR_MAX_DEVICES + 1] = { 0 };
@@ -116,21 +135,25 @@ static double step(const struct vr_pricing *p, const struct vr_price *price, enu
         busy[card] += price->ms[phase][i];
         slowest = fmax(slowest, busy[card]);
     }
-    double ms = phase == VR_PREFILL && p->pipeline ? fmax(slowest, price->copy_ms[phase]) : sum;
+    double starting = phase == VR_PREFILL ? price->submit_ms : 0;
+    bool overlap = phase == VR_PREFILL && p->pipeline;
+    double ms = overlap ? fmax(fmax(slowest, price->copy_ms[phase]), starting) : sum + starting;
     return ms + price->fixed_ms[phase];
 }
 
-/* Splits beyond one for each place in use: generating goes back and forth between the devices and the host. */
-static double switch_ms(const struct vr_works *w, const struct vr_pricing *p, const struct vr_price *price)
+/* Splits beyond one for each place in use: a step goes back and forth between the devices and the host. */
+static double switch_ms(const struct vr_works *w, const struct vr_pricing *p, const struct vr_price *price,
+                        enum vr_phase phase)
 {
     uint32_t places = 1;
     double ms = 0;
     for (size_t i = 0; i < p->n_devices; i++) {
-        if (!(price->ms[VR_DECODE][i] > 0)) continue;
+        const struct vr_speed *s = &p->speeds->places[place_of(p, (uint32_t)i)];
+        if (!(price->ms[phase][i] > 0)) continue;
         places++;
-        ms = fmax(ms, p->speeds->places[place_of(p, (uint32_t)i)].switch_ms);
+        ms = fmax(ms, phase == VR_DECODE ? s->switch_ms : s->prompt_switch_ms);
     }
-    return w->n_splits[VR_DECODE] > places ? (w->n_splits[VR_DECODE] - places) * ms : 0;
+    return w->n_splits[phase] > places ? (w->n_splits[phase] - places) * ms : 0;
 }
 
 /* What a step costs whatever is in it: of the slowest device that has part in it; the host's own when none has. */
@@ -157,8 +180,11 @@ void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_pr
     for (uint32_t i = 0; i < w->n_rows; i++) {
         const struct vr_work *r = &w->rows[i];
         out->ms[r->phase][r->device] += work_ms(p, r, read[r->phase][r->device]);
+        const struct vr_speed *s = speed_of(p, r->device);
         if (r->phase == VR_DECODE)
-            submit_ms[r->device] += r->launches * p->speeds->places[place_of(p, r->device)].submit_ms;
+            submit_ms[r->device] += r->launches * s->submit_ms;
+        else if (r->device < p->n_devices)
+            out->submit_ms += r->launches * s->prompt_submit_ms;
     }
     /* small kernels end faster than the host can start them: then the host sets the pace */
     for (size_t i = 0; i < p->n_devices; i++) out->ms[VR_DECODE][i] = fmax(out->ms[VR_DECODE][i], submit_ms[i]);
@@ -171,9 +197,11 @@ void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_pr
         out->copy_ms[t->phase] += t->n * (sent ? vr_speed_send_ms(p->speeds, to, t->experts, each)
                                                : vr_speed_hop_ms(p->speeds, from, to, each));
     }
-    out->copy_ms[VR_DECODE] += switch_ms(w, p, out);
     fix(p, out);
-    for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) out->step_ms[phase] = step(p, out, phase);
+    for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
+        out->copy_ms[phase] += switch_ms(w, p, out, phase);
+        out->step_ms[phase] = step(p, out, phase);
+    }
     if (out->step_ms[VR_DECODE] > 0) out->decode_tok_s = 1e3 / out->step_ms[VR_DECODE];
     if (out->step_ms[VR_PREFILL] > 0) out->prefill_tok_s = 1e3 * p->n_ubatch / out->step_ms[VR_PREFILL];
 }

@@ -11,6 +11,7 @@
 struct vr_price {
     double ms[VR_N_PHASES][VR_PRICE_PLACES]; /* executing there */
     double copy_ms[VR_N_PHASES];             /* between places */
+    double submit_ms;                        /* the host makes a micro-batch's graph and starts its kernels */
     double fixed_ms[VR_N_PHASES];            /* whatever the model */
     double step_ms[VR_N_PHASES];             /* one decoding step for all sequences; one micro-batch of prompt */
     double decode_tok_s, prefill_tok_s;      /* of one sequence; of the prompt */

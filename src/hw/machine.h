@@ -23,13 +23,15 @@ struct vr_measured_type {
     double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
     double cached_gbs;                /* one token on the host, while all weights are in the processor's cache */
     double row_ns;                    /* one token on the host: per row of the matrix, however long, out of the cache */
+    double least_us;                  /* one token on a device: per kernel, however small the matrix */
 };
 
 /* An operation that is no product with weights (plan/ops.def). */
 struct vr_measured_op {
     char name[24];
     char type[16];                    /* of the cache that it works on; "" where there is none */
-    double us;                        /* one token: per kernel, at any size */
+    double us;                        /* one token: per kernel, over a cache per operation, at any size */
+    double long_us;                   /* over a cache of thousands of cells: so much more, for putting parts together */
     double gbs, tflops;               /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
     double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
     double cached_tflops;             /* one token on the host, while all is in the processor's cache */
@@ -41,8 +43,9 @@ struct vr_measured {
     char when[32];                      /* 2026-11-15T09:30:00Z */
     char engine[64], driver[64];        /* with which it was measured */
     uint64_t runtime_bytes, blas_bytes; /* taken beside all that is planned; more of it once float matrices multiply */
-    double launch_us, prompt_launch_us; /* per kernel, generating and reading a prompt */
-    double submit_us;               /* that the host needs to start one; runs ahead of the device while generating */
+    double launch_us;                   /* per kernel */
+    double submit_us;               /* that the host needs to start one; it runs ahead of the device while generating */
+    double prompt_submit_us;        /* per kernel of a micro-batch: the host makes its graph while the device waits */
     double step_us, prompt_step_us; /* per token and per micro-batch, whatever the model */
     double product_us;              /* per product with weights of one token, before it runs at full speed */
     double cache_mib;               /* the host: weights up to about this size stay in the processor's cache */
@@ -50,7 +53,7 @@ struct vr_measured {
     double attention_gbs, attention_tflops;
     double up_gbs, up_us, down_gbs, down_us; /* from the host's memory and back */
     double mapped_gbs, mapped_expert_gbs;    /* weights that stay in a mapped file and are sent to be used */
-    double switch_us;                        /* each time that generating goes on to the host and comes back */
+    double switch_us, prompt_switch_us;      /* each time that work goes on to the host and comes back */
     struct vr_measured_type types[VR_MAX_MEASURED_TYPES];
     struct vr_measured_op ops[VR_MAX_MEASURED_OPS];
     size_t n_types, n_ops;

@@ -79,7 +79,8 @@ static const struct field measured_fields[] = {
     { "blas_mib", SIZE, F(vr_measured, blas_bytes), 0, 1 << 20, false },
     { "launch_us", REAL, F(vr_measured, launch_us), 0, 1e6, false },
     { "submit_us", REAL, F(vr_measured, submit_us), 0, 1e6, false },
-    { "prompt_launch_us", REAL, F(vr_measured, prompt_launch_us), 0, 1e6, false },
+    { "prompt_launch_us", IGNORED, 0, 0, 0, 0, false }, /* of older profiles: now told apart */
+    { "prompt_submit_us", REAL, F(vr_measured, prompt_submit_us), 0, 1e6, false },
     { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
     { "prompt_step_us", REAL, F(vr_measured, prompt_step_us), 0, 1e7, false },
     { "product_us", REAL, F(vr_measured, product_us), 0, 1e6, false },
@@ -93,6 +94,7 @@ static const struct field measured_fields[] = {
     { "mapped_gbs", REAL, F(vr_measured, mapped_gbs), 0, 1e6, false },
     { "mapped_expert_gbs", REAL, F(vr_measured, mapped_expert_gbs), 0, 1e6, false },
     { "switch_us", REAL, F(vr_measured, switch_us), 0, 1e6, false },
+    { "prompt_switch_us", REAL, F(vr_measured, prompt_switch_us), 0, 1e6, false },
     { "cache_mib", REAL, F(vr_measured, cache_mib), 0, 1 << 20, false },
     { "types", IGNORED, 0, 0, 0, 0, false },
     { "ops", IGNORED, 0, 0, 0, 0, false },
@@ -105,11 +107,13 @@ static const struct field type_fields[] = {
     { "expert_tflops", REAL, F(vr_measured_type, expert_tflops), 0, 1e6, false },
     { "cached_gbs", REAL, F(vr_measured_type, cached_gbs), 0, 1e6, false },
     { "row_ns", REAL, F(vr_measured_type, row_ns), 0, 1e6, false },
+    { "least_us", REAL, F(vr_measured_type, least_us), 0, 1e6, false },
 };
 static const struct field op_fields[] = {
     { "name", TEXT, F(vr_measured_op, name), 0, 0, true },
     { "type", TEXT, F(vr_measured_op, type), 0, 0, false },
     { "us", REAL, F(vr_measured_op, us), 0, 1e6, false },
+    { "long_us", REAL, F(vr_measured_op, long_us), 0, 1e6, false },
     { "gbs", REAL, F(vr_measured_op, gbs), 0, 1e6, false },
     { "tflops", REAL, F(vr_measured_op, tflops), 0, 1e6, false },
     { "prompt_gbs", REAL, F(vr_measured_op, prompt_gbs), 0, 1e6, false },

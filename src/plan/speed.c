@@ -42,7 +42,7 @@ static const struct {
 #define EXPERT_MATRIX     0.40  /* of what a batch's plain products reach: each expert gets few tokens */
 #define ATTENTION_SHARE   0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
 #define ATTENTION_MATRIX  0.35  /* of the TFLOPS on the data sheet */
-#define PROMPT_LAUNCH_MS  0.006 /* a batch's kernels are started one by one: 7 to 9 us on an H200's host */
+#define PROMPT_SUBMIT_MS  0.008 /* per kernel of a batch, whose graph is made anew: 7 to 11 us on an H200's host */
 #define STEP_MS           0.120
 #define PROMPT_STEP_MS    1.5
 #define HOST_SHARE        0.80  /* of the host's bandwidth: threads wait for each other */
@@ -61,6 +61,7 @@ static const struct {
 #define MAPPED_GBS        7.0   /* the driver copies page by page: 6.3 to 7.6 where a pinned copy has 55 */
 #define MAPPED_EXPERT_GBS 12.0  /* many small ones that nobody waits for */
 #define SWITCH_MS         0.050 /* threads wake up, devices wait */
+#define PROMPT_SWITCH_MS  0.150 /* the same between the parts of a batch */
 #define SUBMIT_MS         0.004 /* 4 to 5.6 us */
 #define NO_LIMIT          1e15
 
@@ -122,7 +123,7 @@ static void guess_limits(const struct vr_device *d, struct vr_speed *s)
     }
     s->attention_gbs = s->gbs * ATTENTION_SHARE;
     s->attention_tflops = s->tflops / MATRIX_SHARE * ATTENTION_MATRIX;
-    s->prompt_launch_ms = PROMPT_LAUNCH_MS;
+    s->prompt_submit_ms = PROMPT_SUBMIT_MS;
     s->step_ms = STEP_MS;
     s->prompt_step_ms = PROMPT_STEP_MS;
 }
@@ -152,6 +153,7 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
         s->mapped_gbs = fmin(s->link_gbs, MAPPED_GBS);
         s->mapped_expert_gbs = fmin(s->link_gbs, MAPPED_EXPERT_GBS);
         s->switch_ms = SWITCH_MS;
+        s->prompt_switch_ms = PROMPT_SWITCH_MS;
         s->submit_ms = SUBMIT_MS;
         guess_shares(d, s);
         guess_rest(s);
@@ -161,7 +163,7 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
     double cores = or_else(m->host.cores, 4);
     host->gbs = or_else(m->host.bandwidth_gbs, fmin(fmax(cores * CORE_GBS, LEAST_HOST_GBS), MOST_HOST_GBS));
     host->tflops = cores * HOST_CORE_TFLOPS;
-    host->launch_ms = host->prompt_launch_ms = HOST_LAUNCH_MS;
+    host->launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
     guess_rest(host);
     out->alone = *host;
@@ -199,6 +201,7 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
         if (t->cached_gbs > 0) s->cached_share[id] = (float)(t->cached_gbs / best);
         s->row_ns[id] = (float)t->row_ns;
+        s->least_ms[id] = (float)(t->least_us / 1e3);
     }
 }
 
@@ -230,6 +233,7 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
         s->ops[s->n_ops++] = (struct vr_speed_op){ .kind = (uint8_t)kind,
                                                    .type = type,
                                                    .ms = o->us / 1e3,
+                                                   .long_ms = o->long_us / 1e3,
                                                    .gbs = o->gbs,
                                                    .tflops = o->tflops,
                                                    .prompt_gbs = o->prompt_gbs,
@@ -284,7 +288,7 @@ static void take_measured(const struct vr_measured *m, struct vr_speed *s)
     take(m->attention_tflops, 1, &s->attention_tflops);
     take(m->launch_us, 1e-3, &s->launch_ms);
     take(m->submit_us, 1e-3, &s->submit_ms);
-    take(m->prompt_launch_us, 1e-3, &s->prompt_launch_ms);
+    take(m->prompt_submit_us, 1e-3, &s->prompt_submit_ms);
     take(m->product_us, 1e-3, &s->product_ms);
     take(m->prompt_product_us, 1e-3, &s->prompt_product_ms);
     s->step_ms = m->step_us / 1e3; /* may well be nothing */
@@ -293,6 +297,7 @@ static void take_measured(const struct vr_measured *m, struct vr_speed *s)
     take(m->mapped_gbs, 1, &s->mapped_gbs);
     take(m->mapped_expert_gbs, 1, &s->mapped_expert_gbs);
     take(m->switch_us, 1e-3, &s->switch_ms);
+    take(m->prompt_switch_us, 1e-3, &s->prompt_switch_ms);
     take((m->up_us + m->down_us) / 2, 1e-3, &s->link_ms);
 }
 
@@ -321,6 +326,7 @@ void vr_speeds_of(const struct vr_machine *m, struct vr_speeds *out)
 
 void vr_speeds_pin(struct vr_speeds *s)
 {
+    s->pinned = true;
     for (size_t i = 0; i < s->n_devices; i++)
         s->places[i].mapped_gbs = s->places[i].mapped_expert_gbs = s->places[i].link_gbs;
 }
@@ -336,8 +342,8 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
         }
         s->tflops = s->link_gbs = s->mapped_gbs = s->mapped_expert_gbs = s->attention_tflops = NO_LIMIT;
         s->attention_gbs = s->gbs;
-        s->launch_ms = s->prompt_launch_ms = s->product_ms = s->prompt_product_ms = s->link_ms = 0;
-        s->submit_ms = s->switch_ms = 0;
+        s->launch_ms = s->product_ms = s->prompt_product_ms = s->link_ms = 0;
+        s->submit_ms = s->prompt_submit_ms = s->switch_ms = s->prompt_switch_ms = 0;
         s->step_ms = s->prompt_step_ms = 0;
     }
     out->alone = out->places[VR_SPEED_HOST];

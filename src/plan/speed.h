@@ -28,9 +28,10 @@ bool vr_op_typed(enum vr_op_kind kind);       /* whether it depends on the cache
 
 /* One kind of operation on one type of cache, as it was measured. 0: not the limit. */
 struct vr_speed_op {
-    uint8_t kind;  /* enum vr_op_kind */
-    uint32_t type; /* VR_TYPE_NONE where it does not matter */
-    double ms;     /* per kernel, one token */
+    uint8_t kind;   /* enum vr_op_kind */
+    uint32_t type;  /* VR_TYPE_NONE where it does not matter */
+    double ms;      /* per kernel, one token; over a cache, per operation */
+    double long_ms; /* more, over a long cache */
     double gbs, tflops, prompt_gbs, prompt_tflops, cached_tflops;
 };
 
@@ -42,20 +43,22 @@ struct vr_speed {
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
     float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
     float row_ns[VR_SPEED_TYPES];       /* per row of a matrix that is not */
+    float least_ms[VR_SPEED_TYPES];     /* per kernel of a product of one token, however small */
     double cache_bytes;                 /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
     struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
     size_t n_ops;
-    double other_ms;   /* per kernel of an operation that was not; 0: launch_ms */
-    double launch_ms;  /* per kernel */
-    double submit_ms;  /* what the host needs to start it, while the device works on those before */
-    double product_ms; /* more, for one that reads weights: until it runs at full speed */
-    double prompt_launch_ms, prompt_product_ms; /* the same for a batch */
+    double other_ms;          /* per kernel of an operation that was not; 0: launch_ms */
+    double launch_ms;         /* per kernel */
+    double submit_ms;         /* what the host needs to start it, while the device works on those before */
+    double product_ms;        /* more, for one that reads weights: until it runs at full speed */
+    double prompt_product_ms; /* the same for a batch */
+    double prompt_submit_ms;  /* a batch's kernel: the host makes its graph while the device waits */
     double step_ms,
         prompt_step_ms;       /* per token and per micro-batch, whatever the model: graphs made, results awaited */
     double link_gbs, link_ms; /* to the host: bandwidth that copies reach, and latency of one */
     double mapped_gbs, mapped_expert_gbs; /* the same for weights in a mapped file */
-    double switch_ms;                     /* going on to the host in the middle of a token, and coming back */
+    double switch_ms, prompt_switch_ms;   /* going on to the host in the middle of a step, and coming back */
 };
 
 struct vr_speeds {
@@ -67,6 +70,7 @@ struct vr_speeds {
         double gbs, ms; /* gbs 0: through the host */
     } direct[VR_MAX_DEVICES][VR_MAX_DEVICES];
     bool measured; /* all devices and the host were; else at least one is taken from the table */
+    bool pinned;   /* the host's weights are not in a mapped file */
 };
 
 /* From the facts of the machine and the table. What the machine does not tell is guessed low. */

@@ -3,7 +3,9 @@
  *
  *     random-fill FILE...
  *
- * One block of noise is quantized per type and repeated. Vectors (norms) are around 1. */
+ * One block of noise is quantized per type and repeated, from another row on in each tensor. Vectors (norms) are around
+ * 1. What a token is embedded as is larger than all that layers add: else noise makes all tokens alike after a dozen
+ * layers, and they all choose the same experts, as those of a trained model do not. */
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -18,10 +20,12 @@
 
 enum { VALUES = 1 << 20, ROW = 4096, TILE = 8 << 20, THREADS = 16 };
 
+enum kind { MATRIX, VECTOR, EMBEDDING, KINDS };
+
 static struct {
     char *bytes; /* a whole number of blocks, about TILE */
     size_t n;
-} tiles[GGML_TYPE_COUNT + 1]; /* the last one: vectors */
+} tiles[KINDS][GGML_TYPE_COUNT];
 
 static void die(const char *what)
 {
@@ -29,15 +33,15 @@ static void die(const char *what)
     exit(1);
 }
 
-static void make_tile(int slot, enum ggml_type type)
+static void make_tile(enum kind kind, enum ggml_type type)
 {
     static float values[VALUES], ones[ROW];
     uint32_t seed = 1;
-    if (tiles[slot].bytes) return;
+    if (tiles[kind][type].bytes) return;
     for (size_t i = 0; i < VALUES; i++) {
         seed = seed * 1664525u + 1013904223u;
         float noise = (float)(seed >> 8) / (float)(1 << 24) - 0.5f;
-        values[i] = slot == GGML_TYPE_COUNT ? 1 + noise / 8 : noise / 16;
+        values[i] = kind == VECTOR ? 1 + noise / 8 : kind == EMBEDDING ? noise * 16 : noise / 16;
     }
     for (size_t i = 0; i < ROW; i++) ones[i] = 1;
     size_t one = ggml_row_size(type, VALUES), times = TILE / one + 1;
@@ -45,8 +49,8 @@ static void make_tile(int slot, enum ggml_type type)
     if (!bytes) die("out of memory");
     ggml_quantize_chunk(type, values, bytes, 0, VALUES / ROW, ROW, ggml_is_quantized(type) ? ones : NULL);
     for (size_t i = 1; i < times; i++) memcpy(bytes + i * one, bytes, one);
-    tiles[slot].bytes = bytes;
-    tiles[slot].n = one * times;
+    tiles[kind][type].bytes = bytes;
+    tiles[kind][type].n = one * times;
 }
 
 struct file {
@@ -57,6 +61,12 @@ struct file {
     pthread_mutex_t lock;
 };
 
+static enum kind kind_of(const struct ggml_tensor *t)
+{
+    if (strcmp(t->name, "token_embd.weight") == 0) return EMBEDDING;
+    return ggml_n_dims(t) == 1 ? VECTOR : MATRIX;
+}
+
 static void *fill(void *arg)
 {
     struct file *f = arg;
@@ -66,12 +76,13 @@ static void *fill(void *arg)
         pthread_mutex_unlock(&f->lock);
         if (i >= gguf_get_n_tensors(f->g)) return NULL;
         const struct ggml_tensor *t = ggml_get_tensor(f->ctx, gguf_get_tensor_name(f->g, i));
-        int slot = ggml_n_dims(t) == 1 ? GGML_TYPE_COUNT : (int)t->type;
-        if (slot == GGML_TYPE_COUNT && t->type != GGML_TYPE_F32) slot = (int)t->type;
+        const char *tile = tiles[kind_of(t)][t->type].bytes;
+        size_t room = tiles[kind_of(t)][t->type].n;
         size_t n = ggml_nbytes(t), at = gguf_get_data_offset(f->g) + gguf_get_tensor_offset(f->g, i);
-        while (n) {
-            size_t part = n < tiles[slot].n ? n : tiles[slot].n;
-            ssize_t k = pwrite(f->fd, tiles[slot].bytes, part, (off_t)at);
+        size_t from = (size_t)i * 37 % (VALUES / ROW) * ggml_row_size(t->type, ROW);
+        for (; n; from = 0) {
+            size_t part = n < room - from ? n : room - from;
+            ssize_t k = pwrite(f->fd, tile + from, part, (off_t)at);
             if (k <= 0 || (size_t)k != part) die("cannot write");
             at += part;
             n -= part;
@@ -86,10 +97,9 @@ int main(int argc, char **argv)
         struct file f = { .fd = open(argv[a], O_WRONLY), .lock = PTHREAD_MUTEX_INITIALIZER };
         f.g = gguf_init_from_file(argv[a], (struct gguf_init_params){ true, &f.ctx });
         if (!f.g || f.fd < 0) die("cannot read the file");
-        make_tile(GGML_TYPE_COUNT, GGML_TYPE_F32);
         for (int64_t i = 0; i < gguf_get_n_tensors(f.g); i++) {
-            enum ggml_type type = gguf_get_tensor_type(f.g, i);
-            make_tile((int)type, type);
+            const struct ggml_tensor *t = ggml_get_tensor(f.ctx, gguf_get_tensor_name(f.g, i));
+            make_tile(kind_of(t), t->type);
         }
         pthread_t threads[THREADS];
         for (int i = 0; i < THREADS; i++)

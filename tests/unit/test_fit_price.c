@@ -16,7 +16,6 @@ static struct vr_speeds machine(void)
         p->launch_ms = 0.001;
         p->link_gbs = p->mapped_gbs = 10;
         p->link_ms = 0.01;
-        p->prompt_launch_ms = 0.002;
         p->attention_gbs = p->gbs / 2;
         p->attention_tflops = 50;
         for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
@@ -89,7 +88,43 @@ static void test_sum(void **state)
     assert_near(price.step_ms[VR_PREFILL], 30);
 }
 
-/* Products, experts and attention each have their own rates; kernels cost more in prompts. */
+/* Kernels of a batch: the host makes their graph while the devices wait, unless batches overlap; and each change
+ * between devices and host beyond the first ones costs. */
+static void test_prompt(void **state)
+{
+    (void)state;
+    struct vr_speeds s = machine();
+    s.places[0].prompt_submit_ms = s.places[1].prompt_submit_ms = 0.01;
+    s.places[0].switch_ms = 0.5, s.places[1].prompt_switch_ms = 0.25;
+    struct vr_work rows[] = {
+        { .phase = VR_PREFILL, .device = 0, .name = "ADD", .n = 100, .launches = 100, .act_bytes = 1900000000 },
+        { .phase = VR_PREFILL, .device = 1, .name = "ADD", .n = 100, .launches = 100, .act_bytes = 450000000 },
+        { .phase = VR_PREFILL, .device = 2, .name = "ADD", .n = 100, .launches = 100 }, /* nobody starts the host */
+        { .phase = VR_DECODE, .device = 0, .name = "ADD", .n = 1, .launches = 100, .act_bytes = 900000000 },
+    };
+    struct vr_works w = { .rows = rows, .n_rows = VR_COUNT(rows), .n_splits = { 6, 7 } };
+    struct vr_pricing p = { .speeds = &s,
+                            .machine_device = (const uint16_t[]){ 0, 1 },
+                            .n_devices = 2,
+                            .fill = 1,
+                            .n_ctx_seq = 4096,
+                            .n_ubatch = 512 };
+    struct vr_price price;
+    vr_price(&w, &p, &price);
+    assert_near(price.submit_ms, 2);
+    assert_near(price.copy_ms[VR_DECODE], (6 - 2) * 0.5);
+    assert_near(price.copy_ms[VR_PREFILL], (7 - 3) * 0.25);
+    assert_near(price.step_ms[VR_PREFILL], (1.9 + 0.1) + (0.9 + 0.1) + 0.1 + 2 + 1);
+    p.pipeline = true;
+    vr_price(&w, &p, &price);
+    assert_near(price.step_ms[VR_PREFILL], 2);
+    s.places[0].prompt_submit_ms = 0.03; /* the host is the slowest */
+    vr_price(&w, &p, &price);
+    assert_near(price.step_ms[VR_PREFILL], 4);
+}
+
+/* Products, experts and attention each have their own rates; products cost more in prompts, and small ones no less than
+ * the least. */
 static void test_kinds(void **state)
 {
     (void)state;
@@ -106,12 +141,14 @@ static void test_kinds(void **state)
         { { .phase = VR_PREFILL, .name = "MUL_MAT_ID", .weight_bytes = 1, .flops = 1000000000000 }, 40 },
         /* of 4,096 cells a batch of 512 sees 3,840, on average */
         { { .phase = VR_PREFILL, .name = "FLASH_ATTN_EXT", .cells = 4096, .flops = 1000000000000 }, 18.75 },
-        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.007 },
-        { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.002 },
+        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.006 },
+        { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.001 },
+        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000, .launches = 10 }, 10 * 0.015625 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_speeds s = machine();
         s.places[0].product_ms = 0.003, s.places[0].prompt_product_ms = 0.005;
+        s.places[0].least_ms[VR_TYPE_F16] = 0.015625f;
         s.places[0].step_ms = 7, s.places[0].prompt_step_ms = 11;
         s.places[1].step_ms = 70; /* has no part in it */
         struct vr_work row = rows[i].row;
@@ -135,32 +172,35 @@ static void test_ops(void **state)
 {
     (void)state;
     static const struct vr_speed_op measured[] = {
-        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 500, 0, 0, 50 },
-        { VR_OP_ATTENTION, Q8_0, 0.012, 200, 0.5, 0, 25 },
-        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 250, 0, 0, 10 },
-        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 100, 0 },
-        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 400, 0 },
-        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 800, 0, 200, 0 },
-        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 0, 400, 0 },
+        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 500, 0, 0, 50 },
+        { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 200, 0.5, 0, 25 },
+        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 250, 0, 0, 10 },
+        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 100, 0 },
+        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 400, 0 },
+        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 0, 800, 0, 200, 0 },
+        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 20, 0, 400, 0 },
     };
     enum { GB = 1000000000 };
     static const struct {
         struct vr_work row;
         double ms;
     } rows[] = {
-        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 2.02 },
-        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 5.024 },
-        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2 },
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 2.01 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 5.042 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 2176, .cache_bytes = GB }, 5.027 }, /* half the parts */
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 256, .cache_bytes = GB }, 5.012 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q4_0, .cells = 4096, .cache_bytes = GB }, 2 }, /* as f16's once */
         { { .name = "MUL_MAT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 1 }, 4.004 },
         { { .name = "MUL_MAT", .type = VR_TYPE_F32, .act_bytes = GB, .launches = 4 }, 1.012 }, /* a rotation */
         { { .name = "SET_ROWS", .type = Q8_0, .cache_bytes = 1000, .launches = 10 }, 0.060001 },
         { { .name = "SET_ROWS", .type = VR_TYPE_F16, .launches = 10 }, 0.03 }, /* not measured: the middle one */
         { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .act_bytes = 8 * (uint64_t)GB, .launches = 1 }, 10.005 },
-        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .act_bytes = GB, .launches = 1 }, 1.002 },
+        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .columns = 5000, .act_bytes = GB, .launches = 1 }, 0.004 },
+        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 2.501 },
         { { .name = "MUL", .type = VR_TYPE_F32, .act_bytes = GB }, 0 }, /* done along */
-        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .launches = 1 }, 0.042 },
-        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 5.002 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .launches = 1 }, 0.041 },
+        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 5.001 },
         { { .name = "MUL_MAT", .type = VR_TYPE_F16, .phase = VR_PREFILL, .cache_bytes = 1, .flops = GB }, 0.1 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
@@ -247,8 +287,9 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),  cmocka_unit_test(test_kinds),
-                                        cmocka_unit_test(test_ops),  cmocka_unit_test(test_alone),
-                                        cmocka_unit_test(test_fill), cmocka_unit_test(test_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),    cmocka_unit_test(test_prompt),
+                                        cmocka_unit_test(test_kinds),  cmocka_unit_test(test_ops),
+                                        cmocka_unit_test(test_alone),  cmocka_unit_test(test_fill),
+                                        cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,8 @@ static void measure(struct vr_measured *x, double gbs)
     snprintf(x->driver, sizeof x->driver, "NVIDIA 580");
     x->runtime_bytes = 600 * VR_MIB + 12345;
     x->blas_bytes = 96 * VR_MIB;
-    x->launch_us = 1.9, x->prompt_launch_us = 4.5, x->step_us = 1.0 / 3, x->prompt_step_us = 900;
+    x->launch_us = 1.9, x->prompt_submit_us = 4.5, x->prompt_switch_us = 1.0 / 7, x->step_us = 1.0 / 3,
+    x->prompt_step_us = 900;
     x->product_us = 0.25, x->prompt_product_us = 17, x->attention_gbs = 3000, x->attention_tflops = 200;
     x->up_gbs = 50, x->up_us = 8, x->down_gbs = 51, x->down_us = 9;
     x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", gbs, 150, gbs / 2, 60 };

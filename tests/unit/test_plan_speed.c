@@ -45,7 +45,8 @@ static void test_measured(void **state)
     x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
-    x->launch_us = 2.5, x->prompt_launch_us = 5, x->step_us = 100, x->prompt_step_us = 1000, x->product_us = 1;
+    x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->prompt_step_us = 1000,
+    x->product_us = 1;
     x->up_gbs = 20, x->up_us = 6, x->down_us = 10;
     vr_speeds_of(&m, &s);
     vr_speeds_guess(&m, &guess);
@@ -59,7 +60,8 @@ static void test_measured(void **state)
     assert_near(p->gbs * (double)p->expert_share[q4], 300);
     assert_near((double)p->expert_matrix[q4], 10);
     assert_near(p->launch_ms, 0.0025);
-    assert_near(p->prompt_launch_ms, 0.005);
+    assert_near(p->prompt_submit_ms, 0.005);
+    assert_near(p->prompt_switch_ms, 0.2);
     assert_near(p->product_ms, 0.001);
     assert_near(p->step_ms, 0.1);
     assert_near(p->prompt_step_ms, 1);
