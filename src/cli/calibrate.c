@@ -285,9 +285,10 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         if (!t) continue;
         t->gbs = p.gbs, t->tflops = p.tflops, t->expert_gbs = p.expert_gbs, t->expert_tflops = p.expert_tflops;
         t->cached_gbs = p.cached_gbs, t->row_ns = p.row_ns, t->least_us = p.least_us;
+        t->expert_prompt_gbs = p.expert_prompt_gbs;
         double kernels = p.kernels > 0 ? p.kernels : 1;
-        fixed[n] = p.product_us / kernels;
-        prompt[n++] = p.prompt_product_us / kernels;
+        t->us = fixed[n] = p.product_us / kernels;
+        t->prompt_us = prompt[n++] = p.prompt_product_us / kernels;
     }
     for (size_t i = 1; i < n; i++) /* few: insertion */
         for (size_t k = i; k && fixed[k] < fixed[k - 1]; k--) {

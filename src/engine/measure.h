@@ -30,6 +30,7 @@ struct vr_measure_products {
     double cached_gbs;                    /* the host: while all weights are in its cache; else */
     double row_ns;                        /* … per row of the matrix */
     double least_us;                      /* a device: per kernel of a product, however small */
+    double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
 };
 /* Products with weights of the type: one token, 512 tokens, plain and by expert. */
 bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct vr_measure_products *out,

@@ -18,7 +18,7 @@
 #include "gguf/type.h"
 #include "plan/speed.h"
 
-enum { HEAD = 128, HEADS = 32, GROUP = 4, KV = HEADS / GROUP, WIDTH = HEAD * HEADS, FF = 14336 };
+enum { HEAD = 128, HEADS = 32, GROUP = 4, MANY = 8, KV = HEADS / GROUP, WIDTH = HEAD * HEADS, FF = 14336 };
 
 struct op {
     enum vr_op_kind kind;
@@ -62,7 +62,7 @@ static struct ggml_tensor *heads_of(struct ggml_context *c, struct ggml_tensor *
 static struct ggml_tensor *make_cache(struct ggml_context *c, struct inputs *in, const struct op *o, bool turned,
                                       struct unit *u)
 {
-    int64_t kv = o->heads / GROUP ? o->heads / GROUP : 1;
+    int64_t group = o->kind == VR_OP_ATTENTION_MANY ? MANY : GROUP, kv = o->heads / group ? o->heads / group : 1;
     if (!o->again || !in->k) {
         in->k = input(c, in, o->type, HEAD * kv, o->size, 1);
         in->v = turned ? input(c, in, o->type, o->size, HEAD, kv) : input(c, in, o->type, HEAD * kv, o->size, 1);
@@ -139,7 +139,7 @@ static void make_simple(struct ggml_context *c, struct inputs *in, const struct 
 static void make(struct ggml_context *c, struct inputs *in, const struct op *o, struct unit *u)
 {
     *u = (struct unit){ 0 };
-    if (o->kind == VR_OP_ATTENTION)
+    if (o->kind == VR_OP_ATTENTION || o->kind == VR_OP_ATTENTION_MANY)
         make_attention(c, in, o, u);
     else if (o->kind == VR_OP_CACHE_PRODUCT)
         make_cache_product(c, in, o, u);
@@ -209,7 +209,7 @@ static bool time_op(struct vr_stage *s, const struct op *o, int n, bool between,
 
 static bool over_cells(enum vr_op_kind k)
 {
-    return k == VR_OP_ATTENTION || k == VR_OP_CACHE_PRODUCT || k == VR_OP_SOFT_MAX;
+    return k == VR_OP_ATTENTION || k == VR_OP_ATTENTION_MANY || k == VR_OP_CACHE_PRODUCT || k == VR_OP_SOFT_MAX;
 }
 
 /* A small one: of a cache, on the host, next to nothing, so that only what any size costs is left. */
@@ -335,8 +335,9 @@ static bool ops_child(void *ctx, struct vr_err *err)
             snprintf(row->name, sizeof row->name, "%s", vr_op_name(k));
             if (typed) snprintf(row->type, sizeof row->type, "%s", vr_type(a->types[i])->name);
             if (k == VR_OP_CACHE_PRODUCT && ggml_is_quantized(o.type)) continue; /* values cannot be turned round */
+            if (k == VR_OP_ATTENTION_MANY && s.host) continue; /* computes for each head, whoever else looks */
             measure_token(&s, o, row);
-            measure_batch(&s, o, row);
+            if (k != VR_OP_ATTENTION_MANY) measure_batch(&s, o, row);
             if (row->us > 0) a->out.n++;
         }
     }

@@ -274,7 +274,7 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     if (room < 2 * n + 4 * WARM_TOKENS) n = room > 8 * WARM_TOKENS ? (room - 4 * WARM_TOKENS) / 2 : 1;
     out->fill[0] = WARM_TOKENS + n / 2;
     if (!wake(e, &b, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
-    uint32_t some = e->n_batch * 4 < room ? e->n_batch * 2 : e->n_batch;
+    uint32_t some = e->n_batch * 2 <= room ? e->n_batch * 2 : e->n_batch; /* two, so that no graph is used again */
     if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at < until && !read_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;

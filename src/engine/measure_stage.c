@@ -2,8 +2,11 @@
  * them does not change how long they take, as long as it is not all zero. */
 #include "engine/measure_stage.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <ggml-alloc.h>
 #include <ggml-cpu.h>
@@ -16,6 +19,7 @@
 #define MOST_MS       400.0
 #define MAX_ROUNDS    200
 #define NOISE_VALUES  65536
+#define FILLERS       8 /* threads */
 
 double vr_now_us(void)
 {
@@ -101,7 +105,12 @@ bool vr_timing_start(struct vr_timing *b, struct vr_stage *s)
 
 static uint32_t noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-/* One block of noise as the type, repeated over n bytes. */
+static void repeat(char *bytes, size_t block, size_t n)
+{
+    for (size_t at = block; at < n; at += block) memcpy(bytes + at, bytes, n - at < block ? n - at : block);
+}
+
+/* One block of noise as the type, repeated over n bytes, but at least once. */
 static bool noise_bytes(enum ggml_type type, char *bytes, size_t n)
 {
     static float values[NOISE_VALUES], ones[NOISE_VALUES];
@@ -113,7 +122,7 @@ static bool noise_bytes(enum ggml_type type, char *bytes, size_t n)
     size_t block = ggml_row_size(type, NOISE_VALUES);
     const float *weights = ggml_is_quantized(type) ? ones : NULL;
     if (ggml_quantize_chunk(type, values, bytes, 0, 16, NOISE_VALUES / 16, weights) == 0) return false;
-    for (size_t at = block; at < n; at += block) memcpy(bytes + at, bytes, block);
+    repeat(bytes, block, n);
     return true;
 }
 
@@ -142,13 +151,87 @@ static bool fill_weights(struct vr_timing *b)
     return fill_all(list, n);
 }
 
+/* --- the host's weights --- */
+
+struct filler {
+    char *to;
+    const char *noise;
+    size_t n, block;
+};
+
+static void *fill_part(void *arg)
+{
+    const struct filler *f = arg;
+    memcpy(f->to, f->noise, f->n < f->block ? f->n : f->block);
+    repeat(f->to, f->block, f->n);
+    return NULL;
+}
+
+/* Fresh pages take long: all at once. */
+static void fill_pages(char *to, size_t n, const char *noise, size_t block)
+{
+    struct filler parts[FILLERS];
+    pthread_t threads[FILLERS];
+    bool runs[FILLERS];
+    size_t each = (n / FILLERS / block + 1) * block;
+    for (size_t i = 0; i < FILLERS; i++) {
+        size_t at = i * each < n ? i * each : n;
+        parts[i] = (struct filler){ to + at, noise, n - at < each ? n - at : each, block };
+        runs[i] = pthread_create(&threads[i], NULL, fill_part, &parts[i]) == 0;
+        if (!runs[i]) fill_part(&parts[i]);
+    }
+    for (size_t i = 0; i < FILLERS; i++)
+        if (runs[i]) pthread_join(threads[i], NULL);
+}
+
+/* Pages of a file, full of noise: small ones, as a model's are. */
+static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
+{
+    if (n <= s->n_pages) return true;
+    if (s->pages) munmap(s->pages, s->n_pages);
+    s->n_pages = 0, s->pages = NULL;
+    int fd = memfd_create("weights", MFD_CLOEXEC);
+    void *map = MAP_FAILED;
+    if (fd >= 0 && ftruncate(fd, (off_t)n) == 0) map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0) close(fd);
+    if (map == MAP_FAILED) return false;
+    s->pages = map, s->n_pages = n;
+    size_t block = ggml_row_size(type, NOISE_VALUES);
+    VR_AUTO_FREE char *noise = malloc(block);
+    if (!noise || !noise_bytes(type, noise, block)) return false;
+    fill_pages(map, n, noise, block);
+    return true;
+}
+
+/* One behind the other: all are of one type, so that each begins with a whole block of it. */
+static bool place_in_pages(struct vr_timing *b)
+{
+    struct ggml_tensor *first = ggml_get_first_tensor(b->weights), *t;
+    size_t n = 0, at = 0;
+    for (t = first; t; t = ggml_get_next_tensor(b->weights, t)) n += ggml_nbytes(t);
+    if (!make_pages(b->s, first->type, n)) return false;
+    b->wbuf = ggml_backend_cpu_buffer_from_ptr(b->s->pages, n);
+    for (t = first; t && b->wbuf; t = ggml_get_next_tensor(b->weights, t)) {
+        if (ggml_backend_tensor_alloc(b->wbuf, t, b->s->pages + at) != GGML_STATUS_SUCCESS) return false;
+        at += ggml_nbytes(t);
+    }
+    return b->wbuf != NULL;
+}
+
+/* Weights on the host lie in the pages of a file, unless the engine rearranges them. */
+static bool allocate_weights(struct vr_timing *b)
+{
+    ggml_backend_buffer_type_t where = b->n_experts ? b->s->experts : b->s->weights;
+    if (b->s->host && where == ggml_backend_dev_buffer_type(b->s->dev)) return place_in_pages(b);
+    b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, where);
+    return b->wbuf && fill_weights(b);
+}
+
 bool vr_timing_allocate(struct vr_timing *b)
 {
     if (ggml_get_first_tensor(b->weights)) {
-        b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, b->n_experts ? b->s->experts : b->s->weights);
-        if (!b->wbuf) return false;
+        if (!allocate_weights(b)) return false;
         ggml_backend_buffer_set_usage(b->wbuf, GGML_BACKEND_BUFFER_USAGE_WEIGHTS);
-        if (!fill_weights(b)) return false;
     }
     b->buf = ggml_backend_alloc_ctx_tensors(b->rest, b->s->backend);
     return b->buf != NULL;

@@ -16,6 +16,8 @@ struct vr_stage {
     ggml_backend_buffer_type_t weights, experts; /* where weights lie, and those of experts */
     bool host;
     int cc;
+    char *pages; /* the host: weights as in a model's file, of one type */
+    size_t n_pages;
 };
 bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s,
                    struct vr_err *err) VR_MUST_CHECK;

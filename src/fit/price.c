@@ -9,6 +9,8 @@
 #define CELL_PAD 256.0
 /* Columns of the matrices that rotate heads: larger ones compute more for each byte. */
 #define MOST_ROTATED 256
+/* Heads that share a head of the cache, from which on a device's attention is measured for many. */
+#define MANY_HEADS 6
 /* Cells that one part of a device's attention reads, and from how many on there are all parts that there will be. */
 #define FEW_CELLS  256.0
 #define MANY_CELLS 4096.0
@@ -42,6 +44,13 @@ static double read_share(const struct vr_pricing *p, const struct vr_work *w)
 static double busy_ms(double bytes, double gbs, double flops, double tflops)
 {
     return fmax(bytes / (gbs * 1e6), flops / (tflops * 1e9));
+}
+
+/* How many heads look at each head of the cache. */
+static double heads_each(const struct vr_work *w)
+{
+    double values = (double)w->cache_bytes / (double)vr_type_row_bytes(w->type, CELL_PAD) * CELL_PAD;
+    return values > 0 ? (double)w->flops / 2 / values : 1;
 }
 
 /* The kind of an operation that may have been measured by itself; VR_N_OPS: none. */
@@ -91,14 +100,17 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     bool prompt = w->phase == VR_PREFILL;
     double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
     enum vr_op_kind kind = kind_of(w);
-    const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type);
+    const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type), *many = NULL;
+    if (kind == VR_OP_ATTENTION && !prompt && heads_each(w) >= MANY_HEADS)
+        many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
+    if (many) op = many;
     double least = least_ms(s, w, op, kind, share);
     if (w->launches == 0) act = 0;
     if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
         double one = op ? or_more(vr_speed_tflops(s, op, all_bytes), s->attention_tflops) : s->attention_tflops;
-        double many = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
-        return busy_ms(cache, gbs, flops, prompt ? many : one) + least;
+        double batch = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
+        return busy_ms(cache, gbs, flops, prompt ? batch : one) + least;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
     if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + least;
@@ -118,10 +130,14 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
         return other_ms(s, w, w->device < p->n_devices, read_share(p, w), all_bytes);
     bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
     double row_bytes = (double)vr_type_row_bytes(type, w->columns), bytes = (double)w->weight_bytes;
-    double ms = fmax(vr_speed_read_ms(s, type, experts, bytes, row_bytes > 0 ? bytes / row_bytes : 0, all_bytes),
-                     (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9));
-    if (prompt) return ms + w->launches * (s->launch_ms + s->prompt_product_ms);
-    return fmax(ms + w->launches * (s->launch_ms + s->product_ms), w->launches * (double)s->least_ms[type]);
+    double reading = vr_speed_read_ms(s, type, experts, bytes, row_bytes > 0 ? bytes / row_bytes : 0, all_bytes);
+    double computing = (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9);
+    double ms = fmax(reading, computing);
+    if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
+        ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
+    if (prompt) return ms + w->launches * or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
+    ms += w->launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
+    return fmax(ms, w->launches * (double)s->least_ms[type]);
 }
 
 /* Overlapping micro-batches: the slowest place sets the pace, be it the host that makes their graphs, and devices that

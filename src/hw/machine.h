@@ -14,7 +14,7 @@
 #define VR_MAX_DEVICES 32
 
 #define VR_MAX_MEASURED_TYPES 48
-#define VR_MAX_MEASURED_OPS   32
+#define VR_MAX_MEASURED_OPS   48
 
 /* Products with weights of one type. */
 struct vr_measured_type {
@@ -23,7 +23,9 @@ struct vr_measured_type {
     double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
     double cached_gbs;                /* one token on the host, while all weights are in the processor's cache */
     double row_ns;                    /* one token on the host: per row of the matrix, however long, out of the cache */
+    double us, prompt_us;             /* per kernel, at any size: one token, 512 tokens */
     double least_us;                  /* one token on a device: per kernel, however small the matrix */
+    double expert_prompt_gbs;         /* 512 tokens on a device: weights read, beside what expert_tflops counts */
 };
 
 /* An operation that is no product with weights (plan/ops.def). */

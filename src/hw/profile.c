@@ -107,7 +107,10 @@ static const struct field type_fields[] = {
     { "expert_tflops", REAL, F(vr_measured_type, expert_tflops), 0, 1e6, false },
     { "cached_gbs", REAL, F(vr_measured_type, cached_gbs), 0, 1e6, false },
     { "row_ns", REAL, F(vr_measured_type, row_ns), 0, 1e6, false },
+    { "us", REAL, F(vr_measured_type, us), 0, 1e6, false },
+    { "prompt_us", REAL, F(vr_measured_type, prompt_us), 0, 1e6, false },
     { "least_us", REAL, F(vr_measured_type, least_us), 0, 1e6, false },
+    { "expert_prompt_gbs", REAL, F(vr_measured_type, expert_prompt_gbs), 0, 1e9, false },
 };
 static const struct field op_fields[] = {
     { "name", TEXT, F(vr_measured_op, name), 0, 0, true },

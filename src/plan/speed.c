@@ -39,31 +39,31 @@ static const struct {
 #undef SHARE
 #undef CAP
 
-#define EXPERT_MATRIX     0.40  /* of what a batch's plain products reach: each expert gets few tokens */
-#define ATTENTION_SHARE   0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
-#define ATTENTION_MATRIX  0.35  /* of the TFLOPS on the data sheet */
-#define PROMPT_SUBMIT_MS  0.008 /* per kernel of a batch, whose graph is made anew: 7 to 11 us on an H200's host */
-#define STEP_MS           0.120
-#define PROMPT_STEP_MS    1.5
-#define HOST_SHARE        0.80  /* of the host's bandwidth: threads wait for each other */
-#define LAUNCH_MS         0.002 /* 1.2 to 3.4 us on consumer cards, 1.9 on an H200 */
-#define HOST_LAUNCH_MS    0.005
-#define COPY_MS           0.010 /* host to device or back */
-#define PEER_COPY_MS      0.010 /* device to device, when the driver allows direct access */
-#define COPY_SHARE        0.85  /* of a PCIe link, packets' overhead off */
-#define MATRIX_SHARE      0.50  /* of the TFLOPS on the data sheet */
-#define HOST_CORE_TFLOPS  0.05
-#define UNKNOWN_GBS       300.0 /* a card that is in no table */
-#define CORE_GBS          6.0   /* a host that nobody measured: that many cores want that much, and get */
-#define LEAST_HOST_GBS    25.0  /* one channel of DDR4 */
-#define MOST_HOST_GBS     90.0  /* six of them, or two of DDR5 */
-#define UNKNOWN_LINK_GBS  7.9   /* PCIe 4 with four lanes */
-#define MAPPED_GBS        7.0   /* the driver copies page by page: 6.3 to 7.6 where a pinned copy has 55 */
-#define MAPPED_EXPERT_GBS 12.0  /* many small ones that nobody waits for */
-#define SWITCH_MS         0.050 /* threads wake up, devices wait */
-#define PROMPT_SWITCH_MS  0.150 /* the same between the parts of a batch */
-#define SUBMIT_MS         0.004 /* 4 to 5.6 us */
-#define NO_LIMIT          1e15
+#define EXPERT_MATRIX    0.40  /* of what a batch's plain products reach: each expert gets few tokens */
+#define ATTENTION_SHARE  0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
+#define ATTENTION_MATRIX 0.35  /* of the TFLOPS on the data sheet */
+#define PROMPT_SUBMIT_MS 0.008 /* per kernel of a batch, whose graph is made anew: 7 to 11 us on an H200's host */
+#define STEP_MS          0.050
+#define PROMPT_STEP_MS   0.5
+#define HOST_SHARE       0.80  /* of the host's bandwidth: threads wait for each other */
+#define LAUNCH_MS        0.002 /* 1.2 to 3.4 us on consumer cards, 1.9 on an H200 */
+#define HOST_LAUNCH_MS   0.005
+#define COPY_MS          0.010 /* host to device or back */
+#define PEER_COPY_MS     0.010 /* device to device, when the driver allows direct access */
+#define COPY_SHARE       0.85  /* of a PCIe link, packets' overhead off */
+#define MATRIX_SHARE     0.50  /* of the TFLOPS on the data sheet */
+#define HOST_CORE_TFLOPS 0.05
+#define UNKNOWN_GBS      300.0  /* a card that is in no table */
+#define CORE_GBS         6.0    /* a host that nobody measured: that many cores want that much, and get */
+#define LEAST_HOST_GBS   25.0   /* one channel of DDR4 */
+#define MOST_HOST_GBS    90.0   /* six of them, or two of DDR5 */
+#define UNKNOWN_LINK_GBS 7.9    /* PCIe 4 with four lanes */
+#define MAPPED_GBS       7.0    /* the driver copies page by page: 6.3 to 7.6 where a pinned copy has 55 */
+#define SWITCH_MS        0.050  /* threads wake up, devices wait */
+#define PROMPT_SWITCH_MS 0.150  /* the same between the parts of a batch */
+#define SUBMIT_MS        0.004  /* 4 to 5.6 us, one kernel after the other; from compute capability 8 on */
+#define RECORDED_MS      0.0015 /* they are recorded and started together */
+#define NO_LIMIT         1e15
 
 static const struct {
     const char *name;
@@ -151,10 +151,11 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
         s->link_gbs = or_else(vr_device_link_gbs(d) * COPY_SHARE, UNKNOWN_LINK_GBS);
         s->link_ms = COPY_MS;
         s->mapped_gbs = fmin(s->link_gbs, MAPPED_GBS);
-        s->mapped_expert_gbs = fmin(s->link_gbs, MAPPED_EXPERT_GBS);
+        s->mapped_expert_gbs = s->mapped_gbs;
         s->switch_ms = SWITCH_MS;
         s->prompt_switch_ms = PROMPT_SWITCH_MS;
-        s->submit_ms = SUBMIT_MS;
+        bool records = strcmp(d->backend, "CUDA") == 0 && (d->cc_major >= 8 || d->cc_major == 0); /* 0: unknown */
+        s->submit_ms = records ? RECORDED_MS : SUBMIT_MS;
         guess_shares(d, s);
         guess_rest(s);
         guess_limits(d, s);
@@ -166,6 +167,7 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
     host->launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
     guess_rest(host);
+    for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->expert_matrix[i] *= (float)EXPERT_MATRIX;
     out->alone = *host;
     guess_links(m, out);
     find_cards(m, out);
@@ -201,7 +203,10 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
         if (t->cached_gbs > 0) s->cached_share[id] = (float)(t->cached_gbs / best);
         s->row_ns[id] = (float)t->row_ns;
+        s->type_ms[id] = (float)(t->us / 1e3);
+        s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
+        s->expert_read[id] = (float)t->expert_prompt_gbs;
     }
 }
 

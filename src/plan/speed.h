@@ -43,8 +43,10 @@ struct vr_speed {
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
     float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
     float row_ns[VR_SPEED_TYPES];       /* per row of a matrix that is not */
-    float least_ms[VR_SPEED_TYPES];     /* per kernel of a product of one token, however small */
-    double cache_bytes;                 /* weights of a token up to about this size are; 0: it has none */
+    float type_ms[VR_SPEED_TYPES], prompt_type_ms[VR_SPEED_TYPES]; /* per kernel of a product; 0: as of any type */
+    float least_ms[VR_SPEED_TYPES];    /* per kernel of a product of one token, however small */
+    float expert_read[VR_SPEED_TYPES]; /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
+    double cache_bytes;                /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
     struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
     size_t n_ops;

@@ -174,6 +174,7 @@ static void test_ops(void **state)
     static const struct vr_speed_op measured[] = {
         { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 500, 0, 0, 50 },
         { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 200, 0.5, 0, 25 },
+        { VR_OP_ATTENTION_MANY, VR_TYPE_F16, 0.020, 0.005, 250, 0, 0, 0 },
         { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 250, 0, 0, 10 },
         { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 100, 0 },
         { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 400, 0 },
@@ -188,6 +189,11 @@ static void test_ops(void **state)
         { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 2.01 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 5.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 2176, .cache_bytes = GB }, 5.027 }, /* half the parts */
+        /* two operations for a byte of f16: four heads each; four operations: eight */
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = 500, .flops = 2000 },
+          0.010001 },
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = 500, .flops = 4000 },
+          0.025002 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 256, .cache_bytes = GB }, 5.012 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q4_0, .cells = 4096, .cache_bytes = GB }, 2 }, /* as f16's once */
@@ -274,6 +280,40 @@ static void test_fill(void **state)
     }
 }
 
+/* What is known of a type by itself: kernels of its products, and experts of a batch that are read one after the other.
+ */
+static void test_types(void **state)
+{
+    (void)state;
+    struct vr_speeds s = machine();
+    s.places[0].launch_ms = s.places[0].product_ms = 1; /* of types that were not measured */
+    s.places[0].type_ms[VR_TYPE_F16] = 0.5f, s.places[0].prompt_type_ms[VR_TYPE_F16] = 0.25f;
+    s.places[0].expert_read[VR_TYPE_F16] = 500;
+    static const struct {
+        const char *name;
+        uint8_t phase;
+        uint32_t type;
+        double ms;
+    } rows[] = {
+        { "MUL_MAT", VR_DECODE, VR_TYPE_F16, 1 + 2 * 0.5 },
+        { "MUL_MAT", VR_DECODE, Q8_0, 1 + 2 * 2 },
+        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 10 + 2 * 0.25 },
+        { "MUL_MAT_ID", VR_PREFILL, VR_TYPE_F16, 2 + 40 + 2 * 0.25 },
+        { "MUL_MAT_ID", VR_PREFILL, Q8_0, 40 + 2 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_work row = { .phase = rows[i].phase, .type = rows[i].type, .n = 1, .launches = 2 };
+        snprintf(row.name, sizeof row.name, "%s", rows[i].name);
+        row.weight_bytes = 1000000000, row.flops = row.phase == VR_PREFILL ? 1000000000000 : 0;
+        struct vr_works w = { .rows = &row, .n_rows = 1 };
+        struct vr_pricing p = { .speeds = &s, .machine_device = (const uint16_t[]){ 0 }, .n_devices = 1 };
+        struct vr_price price;
+        vr_price(&w, &p, &price);
+        if (fabs(price.ms[row.phase][0] - rows[i].ms) > 1e-9)
+            fail_msg("row %zu: %g ms, not %g", i, price.ms[row.phase][0], rows[i].ms);
+    }
+}
+
 static void test_nothing(void **state)
 {
     (void)state;
@@ -287,9 +327,9 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),    cmocka_unit_test(test_prompt),
-                                        cmocka_unit_test(test_kinds),  cmocka_unit_test(test_ops),
-                                        cmocka_unit_test(test_alone),  cmocka_unit_test(test_fill),
-                                        cmocka_unit_test(test_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),   cmocka_unit_test(test_prompt),
+                                        cmocka_unit_test(test_kinds), cmocka_unit_test(test_ops),
+                                        cmocka_unit_test(test_alone), cmocka_unit_test(test_fill),
+                                        cmocka_unit_test(test_types), cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
