@@ -263,14 +263,14 @@ static void measure_norm(struct vr_stage *s, const struct op *large, const struc
 static void measure_long(struct vr_stage *s, struct op o, const struct times *few, const struct times *many,
                          struct vr_measured_op *out)
 {
-    struct times some;
+    struct times some = *few;
     o.size = 4096;
-    if (!time_op(s, &o, units_of(s, &o), false, &some)) return;
-    double slope = (many->us - some.us) / (many->bytes - some.bytes);
-    if (!(slope > many->us / many->bytes * 0.2)) return;
+    double slope =
+        time_op(s, &o, units_of(s, &o), false, &some) ? (many->us - some.us) / (many->bytes - some.bytes) : 0;
+    if (!(slope > many->us / many->bytes * 0.2)) slope = many->us / many->bytes; /* noise: the largest alone tells */
     out->gbs = 1 / slope / 1e3;
     out->us = fmax(few->us - few->bytes * slope, few->us / 2) / few->nodes;
-    out->long_us = fmax((some.us - some.bytes * slope) / some.nodes - out->us, 0);
+    if (some.us > 0) out->long_us = fmax((some.us - some.bytes * slope) / some.nodes - out->us, 0);
 }
 
 static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op *out)
