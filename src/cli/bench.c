@@ -26,7 +26,7 @@ static bool add_type(struct vr_calibrate *c, uint32_t type)
 static bool choose_types(const struct vr_options *o, const struct vr_model *m, struct vr_calibrate *c,
                          struct vr_err *err)
 {
-    static const char common[] = "f16,q8_0,q6_K,q5_K,q4_K,q4_0,iq4_xs,iq3_xxs,mxfp4";
+    static const char common[] = "f16,q8_0,q6_K,q5_K,q4_K,q4_0,iq4_xs,mxfp4";
     if (m && !o->types) {
         for (uint64_t least = UINT64_C(1) << 20; c->n_types == 0; least = 0) { /* small ones only if all are */
             for (size_t i = 0; i < m->n_tensors; i++)
@@ -52,8 +52,8 @@ static bool choose_types(const struct vr_options *o, const struct vr_model *m, s
 /* The caches' types: of this run, or the common ones. */
 static bool choose_caches(const struct vr_options *o, bool model, struct vr_calibrate *c, struct vr_err *err)
 {
-    const char *names[] = { model ? o->cache_type_k : "f16", model ? o->cache_type_v : "q8_0", "q4_0" };
-    for (size_t i = 0; i < (model ? 2 : VR_COUNT(names)); i++) {
+    const char *names[] = { model ? o->cache_type_k : "f16", model ? o->cache_type_v : "q8_0" };
+    for (size_t i = 0; i < VR_COUNT(names); i++) {
         uint32_t type = vr_type_by_name(names[i]);
         if (type == VR_TYPE_NONE) return vr_fail(err, VR_EUSAGE, "there is no type '%s' for a cache", names[i]);
         if (i == 0 || type != c->caches[0]) c->caches[c->n_caches++] = type;

@@ -94,8 +94,8 @@ struct where {
 
 static int layers_of(const struct where *x) { return !x->budget ? 0 : x->half_on_host ? 1 + FEW / 2 : 1000; }
 
-static bool run_tiny(const struct work *w, size_t which, const struct where *x, struct vr_measure_run *out,
-                     struct vr_err *err)
+static bool run_tiny(const struct work *w, size_t which, const struct where *x, double seconds,
+                     struct vr_measure_run *out, struct vr_err *err)
 {
     VR_AUTO_BUF env = { 0 }, json = { 0 };
     vr_buf_adds(&json, "{\"model\":");
@@ -109,7 +109,7 @@ static bool run_tiny(const struct work *w, size_t which, const struct where *x, 
         vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[x->budget->device].uuid);
         vr_buf_addc(&env, '\0', 1);
     }
-    return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, 1, STEP_MS, out, err);
+    return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, seconds, STEP_MS, out, err);
 }
 
 /* What the same run costs by the price of its graph, when kernels and steps cost what these speeds say. */
@@ -177,7 +177,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
     }
     each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
     m->prompt_submit_us = fmax(each * 1e3, 0.01);
-    m->prompt_step_us = fmax(left[0] - n[0] * each, 0) * 1e3;
+    m->prompt_step_us = 0; /* 2 ms of the small one are left on an H200, and nothing of larger ones */
     return true;
 }
 
@@ -209,7 +209,7 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     struct vr_measure_run runs[N_TINY] = { 0 };
     const struct where x = { budget, false, false };
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
-        if (!run_tiny(w, i, &x, &runs[i], err)) return false;
+        if (!run_tiny(w, i, &x, i <= TINY_MANY ? 1 : 0.05, &runs[i], err)) return false; /* memory, not time */
     if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
     uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
     m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -225,7 +225,7 @@ static bool solve_switches(struct work *w, size_t which, const struct where *x, 
     struct vr_measure_run r = { 0 };
     struct vr_speeds s;
     double base[VR_N_PHASES], with[VR_N_PHASES], fill = phase == VR_DECODE ? 0 : 1024.0 / N_CTX;
-    if (!run_tiny(w, which, x, &r, err)) return false;
+    if (!run_tiny(w, which, x, 1, &r, err)) return false;
     vr_speeds_of(&w->in->machine, &s);
     struct vr_speed *p = &s.places[x->budget->device];
     p->switch_ms = p->prompt_switch_ms = 0;
@@ -289,6 +289,7 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         double kernels = p.kernels > 0 ? p.kernels : 1;
         t->us = fixed[n] = p.product_us / kernels;
         t->prompt_us = prompt[n++] = p.prompt_product_us / kernels;
+        t->prompt_least_us = p.prompt_least_us / kernels;
     }
     for (size_t i = 1; i < n; i++) /* few: insertion */
         for (size_t k = i; k && fixed[k] < fixed[k - 1]; k--) {

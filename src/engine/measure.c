@@ -71,11 +71,14 @@ static double time_product(struct vr_stage *s, uint32_t type, const struct produ
     return us;
 }
 
-/* Two sizes of the same product: what both cost, and what each unit more costs. */
-static void solve(double small_us, double small, double large_us, double large, double *fixed_us, double *per_us)
+/* Two sizes of the same product: what both cost, which is no more than so much of the larger one, and what each unit
+ * more costs. */
+static void solve(double small_us, double small, double large_us, double large, double most_fixed, double *fixed_us,
+                  double *per_us)
 {
     double slope = (large_us - small_us) / (large - small);
-    if (!(slope > large_us / large * 0.5)) slope = large_us / large; /* noise: the larger one alone tells */
+    if (!(slope > large_us / large * (1 - most_fixed)))
+        slope = large_us / large; /* noise: the larger one alone tells */
     *per_us = 1 / slope;
     *fixed_us = fmax(small_us - small * slope, 0);
 }
@@ -89,19 +92,21 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
     static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
                                 many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
                                            { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } },
-                                least = { 1024, 1024, 1, 0, 0, 0 };
+                                least[] = { { 1024, 1024, 1, 0, 0, 0 }, { 1024, 1024, VR_MEASURE_TOKENS, 0, 0, 0 } };
     double us[2], bytes[2], flops[2], rate;
     int kernels = 1;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &one[i], &bytes[i], &flops[i], &kernels);
     if (us[0] <= 0 || us[1] <= 0) return false;
-    solve(us[0], bytes[0], us[1], bytes[1], &out->product_us, &rate);
+    solve(us[0], bytes[0], us[1], bytes[1], 0.5, &out->product_us, &rate);
     out->gbs = rate / 1e3;
     out->kernels = kernels;
-    out->least_us = fmax(time_product(s, type, &least, &bytes[0], &flops[0], NULL), 0) / kernels;
+    out->least_us = fmax(time_product(s, type, &least[0], &bytes[0], &flops[0], NULL), 0) / kernels;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &many[i], &bytes[i], &flops[i], NULL);
     if (us[0] > 0 && us[1] > 0) {
-        solve(us[0], flops[0], us[1], flops[1], &out->prompt_product_us, &rate);
+        solve(us[0], flops[0], us[1], flops[1], 0.5, &out->prompt_product_us, &rate);
         out->tflops = rate / 1e6;
+        us[0] = time_product(s, type, &least[1], &bytes[0], &flops[0], NULL);
+        out->prompt_least_us = fmin(fmax(us[0] - flops[0] / rate, 0), out->prompt_product_us);
     }
     return true;
 }
@@ -117,7 +122,7 @@ static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure
     double us[2], bytes[2], flops[2], rate;
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &small[i], &bytes[i], &flops[i], NULL);
     if (us[0] <= 0 || us[1] <= 0) return false;
-    solve(us[0], bytes[0], us[1], bytes[1], &out->product_us, &rate);
+    solve(us[0], bytes[0], us[1], bytes[1], 0.5, &out->product_us, &rate);
     out->cached_gbs = rate / 1e3;
     out->prompt_product_us = out->product_us;
     out->kernels = 1;
@@ -128,7 +133,7 @@ static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure
         each[i] = (t - out->product_us) / (double)large[i].rows;
         bytes[i] /= (double)large[i].rows;
     }
-    solve(each[0], bytes[0], each[1], bytes[1], &out->row_ns, &rate);
+    solve(each[0], bytes[0], each[1], bytes[1], 0.2, &out->row_ns, &rate);
     out->row_ns *= 1e3;
     out->gbs = rate / 1e3;
     double t = time_product(s, type, &many, &bytes[0], &flops[0], NULL);

@@ -265,8 +265,7 @@ static void measure_long(struct vr_stage *s, struct op o, const struct times *fe
 {
     struct times some = *few;
     o.size = 4096;
-    double slope =
-        time_op(s, &o, units_of(s, &o), false, &some) ? (many->us - some.us) / (many->bytes - some.bytes) : 0;
+    double slope = time_op(s, &o, units_of(s, &o), true, &some) ? (many->us - some.us) / (many->bytes - some.bytes) : 0;
     if (!(slope > many->us / many->bytes * 0.2)) slope = many->us / many->bytes; /* noise: the largest alone tells */
     out->gbs = 1 / slope / 1e3;
     out->us = fmax(few->us - few->bytes * slope, few->us / 2) / few->nodes;
@@ -281,8 +280,9 @@ static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op
     out->us = few.us / few.kernels;
     if (!s->host && o.kind == VR_OP_NORM) measure_norm(s, &large, &few, out);
     if (!s->host && !over_cells(o.kind)) return; /* its bytes are nothing, and a batch tells their rate */
-    if (!time_op(s, &large, units_of(s, &large), false, &many)) return;
-    if (!s->host && o.kind != VR_OP_SOFT_MAX) {
+    bool in_parts = !s->host && o.kind != VR_OP_SOFT_MAX;
+    if (!time_op(s, &large, units_of(s, &large), in_parts, &many)) return;
+    if (in_parts) {
         measure_long(s, large, &few, &many, out);
         return;
     }

@@ -1,5 +1,6 @@
 /* Whole models: loaded as `serve` loads them, timed as its batches run. Tokens are noise; none is sampled, because what
  * sampling costs is not the machine's. */
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -214,10 +215,10 @@ static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, 
 }
 
 /* An idle device has slow clocks: it works for a while before anything counts. */
-static bool wake(struct vr_engine *e, struct llama_batch *b, struct vr_err *err)
+static bool wake(struct vr_engine *e, struct llama_batch *b, double seconds, struct vr_err *err)
 {
     double t0 = now_ms();
-    for (uint32_t at = 0; now_ms() - t0 < WAKE_MS; at++) {
+    for (uint32_t at = 0; now_ms() - t0 < fmin(WAKE_MS, seconds * WAKE_MS); at++) {
         if (at + 1 >= e->n_ctx_seq || at >= 200) { /* within the first cells of the cache */
             llama_memory_clear(e->memory, false);
             at = 0;
@@ -254,7 +255,7 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
 {
     double took[MOST_PROMPTS], unused, t0 = 0;
     size_t n = 0;
-    for (int i = -1; i < MOST_PROMPTS && (i < 1 || now_ms() - t0 < PROMPTS_MS); i++) {
+    for (int i = -1; i < MOST_PROMPTS && (i < 1 || now_ms() - t0 < fmin(PROMPTS_MS, seconds * PROMPTS_MS)); i++) {
         llama_memory_clear(e->memory, false);
         *at = 0;
         if (i == 0) t0 = now_ms();
@@ -273,7 +274,7 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     out->n_ubatch = e->n_ubatch;
     if (room < 2 * n + 4 * WARM_TOKENS) n = room > 8 * WARM_TOKENS ? (room - 4 * WARM_TOKENS) / 2 : 1;
     out->fill[0] = WARM_TOKENS + n / 2;
-    if (!wake(e, &b, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
+    if (!wake(e, &b, a->seconds, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
     uint32_t some = e->n_batch * 2 <= room ? e->n_batch * 2 : e->n_batch; /* two, so that no graph is used again */
     if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;

@@ -39,7 +39,8 @@ static const struct {
 #undef SHARE
 #undef CAP
 
-#define EXPERT_MATRIX    0.40  /* of what a batch's plain products reach: each expert gets few tokens */
+#define EXPERT_TOKENS    64    /* an expert takes half the time of so many tokens, however few it gets */
+#define FLOAT_EXPERTS    0.1   /* of what plain products reach, with weights that are not quantized */
 #define ATTENTION_SHARE  0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
 #define ATTENTION_MATRIX 0.35  /* of the TFLOPS on the data sheet */
 #define PROMPT_SUBMIT_MS 0.008 /* per kernel of a batch, whose graph is made anew: 7 to 11 us on an H200's host */
@@ -112,6 +113,8 @@ static void find_cards(const struct vr_machine *m, struct vr_speeds *out)
     }
 }
 
+static double bytes_each(const struct vr_type *t) { return (double)t->bytes / t->block; } /* of a weight */
+
 /* What devices do not reach of that. */
 static void guess_limits(const struct vr_device *d, struct vr_speed *s)
 {
@@ -119,7 +122,10 @@ static void guess_limits(const struct vr_device *d, struct vr_speed *s)
         for (size_t k = 0; k < VR_COUNT(prompts); k++)
             if (prompts[k].cc_major == d->cc_major && vr_type_is_quantized((uint32_t)i))
                 s->matrix[i] = fminf(s->matrix[i], (float)prompts[k].tflops);
-        s->expert_matrix[i] = s->matrix[i] * (float)EXPERT_MATRIX;
+        s->expert_matrix[i] = s->matrix[i] * (float)(vr_type_is_quantized((uint32_t)i) ? 2 : FLOAT_EXPERTS);
+        const struct vr_type *t = vr_type((uint32_t)i);
+        double weights = (double)s->matrix[i] * 1e12 / 2 / (2 * EXPERT_TOKENS); /* that are gone through in a second */
+        if (t) s->expert_read[i] = (float)(weights * bytes_each(t) / 1e9);
     }
     s->attention_gbs = s->gbs * ATTENTION_SHARE;
     s->attention_tflops = s->tflops / MATRIX_SHARE * ATTENTION_MATRIX;
@@ -167,7 +173,6 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
     host->launch_ms = HOST_LAUNCH_MS;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->share[i] = (float)HOST_SHARE;
     guess_rest(host);
-    for (size_t i = 0; i < VR_SPEED_TYPES; i++) host->expert_matrix[i] *= (float)EXPERT_MATRIX;
     out->alone = *host;
     guess_links(m, out);
     find_cards(m, out);
@@ -176,7 +181,8 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
 /* Types that were not measured are taken for the middle of those that were. */
 static void take_types(const struct vr_measured *m, struct vr_speed *s)
 {
-    double best = 0, share = 0, tflops = 0, expert = 0, expert_tflops = 0, n = 0, n_tflops = 0, n_expert = 0;
+    double best = 0, share = 0, tflops = 0, expert = 0, expert_tflops = 0, n = 0, n_tflops = 0, n_expert = 0, reads = 0,
+           n_reads = 0;
     for (size_t i = 0; i < m->n_types; i++) best = fmax(best, m->types[i].gbs);
     if (!(best > 0)) return;
     s->gbs = best;
@@ -185,6 +191,9 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->gbs > 0) share += t->gbs / best, n++;
         if (t->tflops > 0) tflops += t->tflops, n_tflops++;
         if (t->expert_gbs > 0) expert += t->expert_gbs / best, expert_tflops += t->expert_tflops, n_expert++;
+        uint32_t id = vr_type_by_name(t->name);
+        if (vr_type_is_quantized(id) && t->expert_prompt_gbs > 0)
+            reads += t->expert_prompt_gbs / bytes_each(vr_type(id)), n_reads++;
     }
     if (n_tflops > 0) s->tflops = tflops / n_tflops;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) s->share[i] = (float)(share / n);
@@ -192,6 +201,8 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
     for (size_t i = 0; i < VR_SPEED_TYPES && n_expert > 0; i++) {
         s->expert_share[i] = (float)(expert / n_expert);
         s->expert_matrix[i] = (float)(expert_tflops / n_expert);
+        const struct vr_type *t = vr_type((uint32_t)i);
+        s->expert_read[i] = t && n_reads > 0 ? (float)(reads / n_reads * bytes_each(t)) : 0;
     }
     for (size_t i = 0; i < m->n_types; i++) {
         const struct vr_measured_type *t = &m->types[i];
@@ -206,6 +217,7 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         s->type_ms[id] = (float)(t->us / 1e3);
         s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
+        s->prompt_least_ms[id] = (float)(t->prompt_least_us / 1e3);
         s->expert_read[id] = (float)t->expert_prompt_gbs;
     }
 }
@@ -344,6 +356,7 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
         for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
             s->share[t] = s->expert_share[t] = 1;
             s->matrix[t] = s->expert_matrix[t] = (float)NO_LIMIT;
+            s->expert_read[t] = 0;
         }
         s->tflops = s->link_gbs = s->mapped_gbs = s->mapped_expert_gbs = s->attention_tflops = NO_LIMIT;
         s->attention_gbs = s->gbs;
