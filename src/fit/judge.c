@@ -91,7 +91,7 @@ static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
     return false;
 }
 
-#define IN_RESERVE   (32 * VR_MIB) /* most models' kernels need less for a while, and reserves have room for it */
+#define IN_RESERVE   (64 * VR_MIB) /* half of the least margin: most models need less, and reserves have room for it */
 #define SPLIT_BYTES  (VR_MIB / 8)  /* kernels are recorded split by split: 120 to 175 KiB each on an H200 */
 #define PINNED_SHARE 512           /* eight bytes for a page of 4 KiB */
 
