@@ -289,7 +289,6 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         double kernels = p.kernels > 0 ? p.kernels : 1;
         t->us = fixed[n] = p.product_us / kernels;
         t->prompt_us = prompt[n++] = p.prompt_product_us / kernels;
-        t->prompt_least_us = p.prompt_least_us / kernels;
     }
     for (size_t i = 1; i < n; i++) /* few: insertion */
         for (size_t k = i; k && fixed[k] < fixed[k - 1]; k--) {

@@ -83,63 +83,8 @@ static void solve(double small_us, double small, double large_us, double large, 
     *fixed_us = fmax(small_us - small * slope, 0);
 }
 
-#define MODEL_SIZES 4096 /* columns, as models of 8 B have them */
-
-/* On a device two sizes of many rows tell what any size costs and what each byte more does, down to the least that a
- * small one takes. */
-static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
-{
-    static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
-                                many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
-                                           { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } },
-                                least[] = { { 1024, 1024, 1, 0, 0, 0 }, { 1024, 1024, VR_MEASURE_TOKENS, 0, 0, 0 } };
-    double us[2], bytes[2], flops[2], rate;
-    int kernels = 1;
-    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &one[i], &bytes[i], &flops[i], &kernels);
-    if (us[0] <= 0 || us[1] <= 0) return false;
-    solve(us[0], bytes[0], us[1], bytes[1], 0.5, &out->product_us, &rate);
-    out->gbs = rate / 1e3;
-    out->kernels = kernels;
-    out->least_us = fmax(time_product(s, type, &least[0], &bytes[0], &flops[0], NULL), 0) / kernels;
-    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &many[i], &bytes[i], &flops[i], NULL);
-    if (us[0] > 0 && us[1] > 0) {
-        solve(us[0], flops[0], us[1], flops[1], 0.5, &out->prompt_product_us, &rate);
-        out->tflops = rate / 1e6;
-        us[0] = time_product(s, type, &least[1], &bytes[0], &flops[0], NULL);
-        out->prompt_least_us = fmin(fmax(us[0] - flops[0] / rate, 0), out->prompt_product_us);
-    }
-    return true;
-}
-
-/* On the host what any size costs (threads meet, the vector is rounded) is a few microseconds: only small products,
- * in the cache, show it. Beyond the cache every row begins with a wait for memory: short rows are slower than long
- * ones. */
-static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
-{
-    static const struct product small[] = { { 1024, 128, 1, 0, 0, CACHE_BYTES }, { 1024, 1024, 1, 0, 0, CACHE_BYTES } },
-                                large[] = { { 1024, 16384, 1, 0, 0, 0 }, { MODEL_SIZES, 8192, 1, 0, 0, 0 } },
-                                many = { MODEL_SIZES, 4096, 256, 0, 0, 0 };
-    double us[2], bytes[2], flops[2], rate;
-    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &small[i], &bytes[i], &flops[i], NULL);
-    if (us[0] <= 0 || us[1] <= 0) return false;
-    solve(us[0], bytes[0], us[1], bytes[1], 0.5, &out->product_us, &rate);
-    out->cached_gbs = rate / 1e3;
-    out->prompt_product_us = out->product_us;
-    out->kernels = 1;
-    double each[2]; /* of a row */
-    for (int i = 0; i < 2; i++) {
-        double t = time_product(s, type, &large[i], &bytes[i], &flops[i], NULL);
-        if (t <= 0) return false;
-        each[i] = (t - out->product_us) / (double)large[i].rows;
-        bytes[i] /= (double)large[i].rows;
-    }
-    solve(each[0], bytes[0], each[1], bytes[1], 0.2, &out->row_ns, &rate);
-    out->row_ns *= 1e3;
-    out->gbs = rate / 1e3;
-    double t = time_product(s, type, &many, &bytes[0], &flops[0], NULL);
-    if (t > 0) out->tflops = flops[0] / (t - out->product_us) / 1e6;
-    return true;
-}
+#define MODEL_SIZES  4096      /* columns, as models of 8 B have them */
+#define EXPERT_SIZES 2048, 768 /* columns and rows of an expert */
 
 /* A quarter of the tokens for the same experts: what each expert costs by itself, and what each token more does. */
 static void measure_few_each(struct vr_stage *s, uint32_t type, const struct product *many, double many_us,
@@ -155,20 +100,95 @@ static void measure_few_each(struct vr_stage *s, uint32_t type, const struct pro
     out->expert_prompt_gbs = bytes / reading / 1e3;
 }
 
+/* On a device two sizes of many rows tell what any size costs and what each byte more does, down to the least that a
+ * small one takes. */
+static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
+{
+    static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
+                                many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
+                                           { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } },
+                                least = { 1024, 1024, 1, 0, 0, 0 },
+                                experts[] = { { EXPERT_SIZES, 1, 64, 8, 0 },
+                                              { EXPERT_SIZES, VR_MEASURE_TOKENS, 64, 8, 0 } };
+    double us[2], bytes[2], flops[2], rate;
+    int kernels = 1;
+    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &one[i], &bytes[i], &flops[i], &kernels);
+    if (us[0] <= 0 || us[1] <= 0) return false;
+    solve(us[0], bytes[0], us[1], bytes[1], 0.5, &out->product_us, &rate);
+    out->gbs = rate / 1e3;
+    out->kernels = kernels;
+    out->least_us = fmax(time_product(s, type, &least, &bytes[0], &flops[0], NULL), 0) / kernels;
+    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &many[i], &bytes[i], &flops[i], NULL);
+    if (us[0] > 0 && us[1] > 0) {
+        solve(us[0], flops[0], us[1], flops[1], 0.5, &out->prompt_product_us, &rate);
+        out->tflops = rate / 1e6;
+    }
+    for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &experts[i], &bytes[i], &flops[i], NULL);
+    if (us[0] > 0) out->expert_gbs = bytes[0] / fmax(us[0] - out->product_us, us[0] * 0.6) / 1e3;
+    if (us[1] > 0) out->expert_tflops = flops[1] / fmax(us[1] - out->prompt_product_us, us[1] * 0.6) / 1e6;
+    if (us[1] > 0) measure_few_each(s, type, &experts[1], us[1], out);
+    return true;
+}
+
+/* --- … on the host --- */
+
+enum { SMALL, LARGER, SHORT_ROWS, LONG_ROWS, BATCH, EXPERTS, EXPERTS_BATCH, N_FIGURES };
+
+static const struct product host_products[N_FIGURES] = {
+    [SMALL] = { 1024, 128, 1, 0, 0, CACHE_BYTES },    [LARGER] = { 1024, 1024, 1, 0, 0, CACHE_BYTES },
+    [SHORT_ROWS] = { 1024, 16384, 1, 0, 0, 0 },       [LONG_ROWS] = { MODEL_SIZES, 8192, 1, 0, 0, 0 },
+    [BATCH] = { MODEL_SIZES, 4096, 256, 0, 0, 0 },    [EXPERTS] = { EXPERT_SIZES, 1, 64, 8, 0 },
+    [EXPERTS_BATCH] = { EXPERT_SIZES, 64, 64, 8, 0 },
+};
+
+struct figure {
+    double us, bytes, flops;
+};
+
+/* All of them, and then again: what else the computer does takes a while, and only ever adds to a time. */
+static bool time_figures(struct vr_stage *s, uint32_t type, struct figure f[N_FIGURES])
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < N_FIGURES; i++) {
+            double us = time_product(s, type, &host_products[i], &f[i].bytes, &f[i].flops, NULL);
+            if (us <= 0 && i < EXPERTS) return false;
+            if (pass == 0 || us < f[i].us) f[i].us = us;
+        }
+    return true;
+}
+
+/* On the host what any size costs (threads meet, the vector is rounded) is a few microseconds: only small products,
+ * in the cache, show it. Beyond the cache every row begins with a wait for memory: short rows are slower than long
+ * ones. */
+static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
+{
+    struct figure f[N_FIGURES];
+    double rate, each[2], bytes[2]; /* of a row */
+    if (!time_figures(s, type, f)) return false;
+    solve(f[SMALL].us, f[SMALL].bytes, f[LARGER].us, f[LARGER].bytes, 0.5, &out->product_us, &rate);
+    out->cached_gbs = rate / 1e3;
+    out->prompt_product_us = out->product_us;
+    out->kernels = 1;
+    for (int i = 0; i < 2; i++) {
+        double rows = (double)host_products[SHORT_ROWS + i].rows;
+        each[i] = (f[SHORT_ROWS + i].us - out->product_us) / rows;
+        bytes[i] = f[SHORT_ROWS + i].bytes / rows;
+    }
+    solve(each[0], bytes[0], each[1], bytes[1], 0.2, &out->row_ns, &rate);
+    out->row_ns *= 1e3;
+    out->gbs = rate / 1e3;
+    out->tflops = f[BATCH].flops / (f[BATCH].us - out->product_us) / 1e6;
+    double rows_us = out->row_ns * (double)(host_products[EXPERTS].rows * host_products[EXPERTS].used) / 1e3;
+    double one = f[EXPERTS].us, many = f[EXPERTS_BATCH].us;
+    if (one > 0) out->expert_gbs = f[EXPERTS].bytes / fmax(one - out->product_us - rows_us, one * 0.6) / 1e3;
+    if (many > 0) out->expert_tflops = f[EXPERTS_BATCH].flops / fmax(many - out->product_us, many * 0.6) / 1e6;
+    return true;
+}
+
 static bool measure_type(struct vr_stage *s, uint32_t type, struct vr_measure_products *out, struct vr_err *err)
 {
-    int64_t tokens = s->host ? 64 : VR_MEASURE_TOKENS;
-    const struct product experts[] = { { 2048, 768, 1, 64, 8, 0 }, { 2048, 768, tokens, 64, 8, 0 } };
-    double bytes, flops;
-    if (!(s->host ? measure_on_host : measure_on_device)(s, type, out))
-        return vr_fail(err, VR_EENGINE, "products with this type do not compute");
-    double e = time_product(s, type, &experts[0], &bytes, &flops, NULL);
-    double rows_us = out->row_ns * (double)(experts[0].rows * experts[0].used) / 1e3;
-    if (e > 0) out->expert_gbs = bytes / fmax(e - out->product_us - rows_us, e * 0.6) / 1e3;
-    e = time_product(s, type, &experts[1], &bytes, &flops, NULL);
-    if (e > 0) out->expert_tflops = flops / fmax(e - out->prompt_product_us, e * 0.6) / 1e6;
-    if (e > 0 && !s->host) measure_few_each(s, type, &experts[1], e, out);
-    return true;
+    return (s->host ? measure_on_host : measure_on_device)(s, type, out) ||
+           vr_fail(err, VR_EENGINE, "products with this type do not compute");
 }
 
 struct products_ask {

@@ -29,7 +29,7 @@ struct vr_measure_products {
     double kernels;                       /* that one of them starts */
     double cached_gbs;                    /* the host: while all weights are in its cache; else */
     double row_ns;                        /* … per row of the matrix */
-    double least_us, prompt_least_us;     /* a device: per kernel of a product, where its matrix is small */
+    double least_us;                      /* a device: per kernel of a product, however small */
     double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
 };
 /* Products with weights of the type: one token, 512 tokens, plain and by expert. */

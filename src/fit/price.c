@@ -122,15 +122,6 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
 }
 
-/* What a kernel of a batch's product costs beyond its operations: the more, the larger the matrix, up to one of 4,096
- * by 4,096. */
-static double prompt_kernel_ms(const struct vr_speed *s, const struct vr_work *w, uint32_t type)
-{
-    double most = (double)s->prompt_type_ms[type], least = (double)s->prompt_least_ms[type];
-    double size = (double)w->weight_bytes / w->n / (double)vr_type_row_bytes(type, 4096) / 4096;
-    return most > 0 ? least + (most - least) * fmin(size, 1) : s->launch_ms + s->prompt_product_ms;
-}
-
 /* all_bytes: of weights and caches that a token reads there */
 static double work_ms(const struct vr_pricing *p, const struct vr_work *w, double all_bytes)
 {
@@ -145,7 +136,7 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
     double ms = fmax(reading, computing);
     if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
         ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
-    if (prompt) return ms + w->launches * prompt_kernel_ms(s, w, type);
+    if (prompt) return ms + w->launches * or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
     ms += w->launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
     return fmax(ms, w->launches * (double)s->least_ms[type]);
 }
