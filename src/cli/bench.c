@@ -145,7 +145,7 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
             "    the host      needs %.2f us to start a kernel, %.2f for a prompt's; %.0f and %.0f us to take over "
             "in the middle\n",
             m->submit_us, m->prompt_submit_us, m->switch_us, m->prompt_switch_us);
-    vr_buf_addf(out, "    each step     %.0f us per token, %.0f us per micro-batch\n", m->step_us, m->prompt_step_us);
+    if (m->step_us >= 0.5) vr_buf_addf(out, "    each token    costs %.0f us more\n", m->step_us);
     if (m->cache_mib > 0) vr_buf_addf(out, "    its cache     holds about %.0f MiB of weights\n", m->cache_mib);
     if (!device) return;
     vr_buf_addf(

@@ -176,8 +176,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
         left[i] = took[i][VR_PREFILL] - base[i][VR_PREFILL];
     }
     each = n[1] > n[0] ? fmax((left[1] - left[0]) / (n[1] - n[0]), 0) : 0;
-    m->prompt_submit_us = fmax(each * 1e3, 0.01);
-    m->prompt_step_us = 0; /* 2 ms of the small one are left on an H200, and nothing of larger ones */
+    m->prompt_submit_us = fmax(each * 1e3, 0.01); /* what is left of the small one, 2 ms on an H200, larger ones lack */
     return true;
 }
 
@@ -187,7 +186,7 @@ static bool solve_step(struct work *w, const struct vr_measure_run *run, struct 
 {
     struct vr_speeds s;
     double ms[VR_N_PHASES];
-    m->step_us = m->prompt_step_us = 0;
+    m->step_us = 0;
     vr_speeds_of(&w->in->machine, &s);
     if (m == &w->in->machine.host.measured) s.alone = s.places[VR_SPEED_HOST]; /* that is what the price goes by */
     if (!price_tiny(w, TINY_FEW, &(struct where){ 0 }, &s, 0, ms, err)) return false;

@@ -48,7 +48,7 @@ struct vr_measured {
     double launch_us;                   /* per kernel */
     double submit_us;               /* that the host needs to start one; it runs ahead of the device while generating */
     double prompt_submit_us;        /* per kernel of a micro-batch: the host makes its graph while the device waits */
-    double step_us, prompt_step_us; /* per token and per micro-batch, whatever the model */
+    double step_us;                 /* per token, whatever the model */
     double product_us;              /* per product with weights of one token, before it runs at full speed */
     double cache_mib;               /* the host: weights up to about this size stay in the processor's cache */
     double prompt_product_us;       /* the same for 512 tokens */

@@ -79,10 +79,10 @@ static const struct field measured_fields[] = {
     { "blas_mib", SIZE, F(vr_measured, blas_bytes), 0, 1 << 20, false },
     { "launch_us", REAL, F(vr_measured, launch_us), 0, 1e6, false },
     { "submit_us", REAL, F(vr_measured, submit_us), 0, 1e6, false },
-    { "prompt_launch_us", IGNORED, 0, 0, 0, 0, false }, /* of older profiles: now told apart */
+    { "prompt_launch_us", IGNORED, 0, 0, 0, 0, false }, /* of older profiles, and … */
     { "prompt_submit_us", REAL, F(vr_measured, prompt_submit_us), 0, 1e6, false },
     { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
-    { "prompt_step_us", REAL, F(vr_measured, prompt_step_us), 0, 1e7, false },
+    { "prompt_step_us", IGNORED, 0, 0, 0, 0, false }, /* … so is this */
     { "product_us", REAL, F(vr_measured, product_us), 0, 1e6, false },
     { "prompt_product_us", REAL, F(vr_measured, prompt_product_us), 0, 1e6, false },
     { "attention_gbs", REAL, F(vr_measured, attention_gbs), 0, 1e6, false },

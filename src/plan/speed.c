@@ -308,7 +308,7 @@ static void take_measured(const struct vr_measured *m, struct vr_speed *s)
     take(m->product_us, 1e-3, &s->product_ms);
     take(m->prompt_product_us, 1e-3, &s->prompt_product_ms);
     s->step_ms = m->step_us / 1e3; /* may well be nothing */
-    s->prompt_step_ms = m->prompt_step_us / 1e3;
+    s->prompt_step_ms = 0;
     take(m->up_gbs, 1, &s->link_gbs);
     take(m->mapped_gbs, 1, &s->mapped_gbs);
     take(m->mapped_expert_gbs, 1, &s->mapped_expert_gbs);

@@ -154,6 +154,8 @@ static void test_experts_on_the_host(void **state)
     assert_non_null(x);
     assert_true(x->bytes > (experts - last) / 100 * 99 && x->bytes <= experts); /* 512 tokens use nearly all */
     assert_int_equal(sum(&p, VR_PREFILL, 2).matrix_bytes, last / 128 * 8);      /* the last layer: one token is left */
+    assert_true(p.works.device_splits[0] > 3 * 40 && p.works.device_splits[1] < 40); /* they go to the first device */
+    assert_true(p.works.device_splits[0] + p.works.device_splits[1] < p.works.n_splits[VR_PREFILL]);
     vr_proof_done(&p);
     t.op_offload = false;
     p = look("qwen3-30b-a3b", t);
@@ -175,14 +177,15 @@ static void test_pool(void **state)
     t.flash_auto = t.context.flash_attn = false;
     p = look("llama-3.1-8b", t);
     assert_int_equal(p.works.pool_bytes[0], (uint64_t)(4096 + 128) * 512 * 32 * 2);
-    bool softmax = false, stored = false;
+    bool softmax = false, stored = false, norm = false;
     for (uint32_t i = 0; i < p.works.n_rows; i++) {
         const struct vr_work *w = &p.works.rows[i];
         softmax |= strcmp(w->name, "SOFT_MAX") == 0 && w->cells == 4096;
         stored |= strcmp(w->name, "SET_ROWS") == 0 && w->type == VR_TYPE_F16;
+        norm |= strcmp(w->name, "RMS_NORM") == 0 && w->columns == 4096;
         if (strcmp(w->name, "MUL_MAT") == 0 && w->weight_bytes) assert_true(w->columns == 4096 || w->columns == 14336);
     }
-    assert_true(softmax && stored);
+    assert_true(softmax && stored && norm);
     vr_proof_done(&p);
 }
 

@@ -1,6 +1,7 @@
 /* Judging a placement: layers where the engine puts them, shortages to the byte, and the first user's first command. */
 #include "test.h"
 
+#include "base/text.h"
 #include "engine_fixtures.h"
 #include "fit/fit.h"
 #include "hw/profile.h"
@@ -175,6 +176,30 @@ static void test_overrides(void **state)
     vr_model_free(s.model);
 }
 
+/* Beside its buffers a device holds what was measured, recorded splits, and addresses of what is pinned on the host. */
+static void test_beside(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "qwen3-30b-a3b", "3060-12g-64g-ram", "index");
+    s.machine.devices[0].measured.runtime_bytes = 300 * VR_MIB;
+    VR_AUTO_OUTCOME mapped = { 0 }, pinned = { 0 }, none = { 0 };
+    struct vr_err err = { 0 };
+    struct vr_given g = { .n_gpu_layers = -1, .overrides = "ffn_(up|down|gate)_exps=CPU" };
+    if (!vr_fit_given(&s.ask, &g, &mapped, &err)) fail_msg("%s", err.msg);
+    vr_speeds_pin(&s.speeds);
+    if (!vr_fit_given(&s.ask, &g, &pinned, &err)) fail_msg("%s", err.msg);
+    uint64_t before = mapped.verdict.devices[0].overhead_bytes, after = pinned.verdict.devices[0].overhead_bytes;
+    assert_true(before > 300 * VR_MIB + 3 * 40 * VR_MIB / 8 && before < 350 * VR_MIB); /* three splits a layer */
+    uint64_t pages = (mapped.verdict.host.model_bytes + 4095) / 4096;
+    assert_true(after - before >= (pages - 1) * 8 && after - before <= pages * 8);
+    assert_true(pinned.verdict.price.prefill_tok_s > mapped.verdict.price.prefill_tok_s);
+    s.machine.devices[0].measured.runtime_bytes = 0; /* what was not measured is not told */
+    if (!vr_fit_given(&s.ask, &g, &none, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(none.verdict.devices[0].overhead_bytes, 0);
+    vr_model_free(s.model);
+}
+
 /* llama.cpp's fit, on the same devices: it says what it costs, and its placement is judged like any other. */
 static void test_llama_fit(void **state)
 {
@@ -198,6 +223,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),   cmocka_unit_test(test_first_command), cmocka_unit_test(test_empty_cache),
         cmocka_unit_test(test_refusals), cmocka_unit_test(test_overrides),     cmocka_unit_test(test_llama_fit),
+        cmocka_unit_test(test_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

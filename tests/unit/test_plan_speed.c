@@ -42,11 +42,10 @@ static void test_measured(void **state)
     make();
     struct vr_measured *x = &m.devices[0].measured;
     snprintf(x->when, sizeof x->when, "today");
-    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10 };
+    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 2, 4, 1.5, 450 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
-    x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->prompt_step_us = 1000,
-    x->product_us = 1;
+    x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->product_us = 1;
     x->up_gbs = 20, x->up_us = 6, x->down_us = 10;
     vr_speeds_of(&m, &s);
     vr_speeds_guess(&m, &guess);
@@ -64,7 +63,13 @@ static void test_measured(void **state)
     assert_near(p->prompt_switch_ms, 0.2);
     assert_near(p->product_ms, 0.001);
     assert_near(p->step_ms, 0.1);
-    assert_near(p->prompt_step_ms, 1);
+    assert_near(p->prompt_step_ms, 0);
+    assert_near((double)p->type_ms[q4], 0.002);
+    assert_near((double)p->prompt_type_ms[q4], 0.004);
+    assert_near((double)p->least_ms[q4], 0.0015);
+    assert_near((double)p->expert_read[q4], 450);
+    assert_near((double)p->expert_read[q8], 0);                 /* measured, and found to be no limit */
+    assert_near((double)p->expert_read[q6], 450 * 210.0 / 144); /* as many weights as of the one that was measured */
     assert_near(p->link_gbs, 20);
     assert_near(p->link_ms, 0.008);
     assert_near(vr_speed_hop_ms(&s, 0, 1, 30e6), 0.012 + 1);
