@@ -46,12 +46,12 @@ struct vr_measured {
     char engine[64], driver[64];        /* with which it was measured */
     uint64_t runtime_bytes, blas_bytes; /* taken beside all that is planned; more of it once float matrices multiply */
     double launch_us;                   /* per kernel */
-    double submit_us;               /* that the host needs to start one; it runs ahead of the device while generating */
-    double prompt_submit_us;        /* per kernel of a micro-batch: the host makes its graph while the device waits */
-    double step_us;                 /* per token, whatever the model */
-    double product_us;              /* per product with weights of one token, before it runs at full speed */
-    double cache_mib;               /* the host: weights up to about this size stay in the processor's cache */
-    double prompt_product_us;       /* the same for 512 tokens */
+    double submit_us;         /* that the host needs to start one; it runs ahead of the device while generating */
+    double prompt_submit_us;  /* per kernel of a micro-batch: the host makes its graph while the device waits */
+    double step_us;           /* per token, whatever the model */
+    double product_us;        /* per product with weights of one token, before it runs at full speed */
+    double cache_mib;         /* the host: weights up to about this size stay in the processor's cache */
+    double prompt_product_us; /* the same for 512 tokens */
     double attention_gbs, attention_tflops;
     double up_gbs, up_us, down_gbs, down_us; /* from the host's memory and back */
     double mapped_gbs, mapped_expert_gbs;    /* weights that stay in a mapped file and are sent to be used */
