@@ -91,9 +91,8 @@ static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
     return false;
 }
 
-#define IN_RESERVE   (64 * VR_MIB) /* half of the least margin: most models need less, and reserves have room for it */
-#define SPLIT_BYTES  (VR_MIB / 8)  /* kernels are recorded split by split: 120 to 175 KiB each on an H200 */
-#define PINNED_SHARE 512           /* eight bytes for a page of 4 KiB */
+#define SPLIT_BYTES  (VR_MIB / 8) /* kernels are recorded split by split: 120 to 175 KiB each on an H200 */
+#define PINNED_SHARE 512          /* eight bytes for a page of 4 KiB */
 
 /* What a device holds beside its buffers: what kernels take for a while, recorded kernels, and the addresses of the
  * host's memory that it may read by itself: of weights when they are not in a mapped file. */
@@ -102,6 +101,11 @@ static uint64_t beside_buffers(const struct vr_bench_stand *s, const struct vr_p
     uint64_t pinned = p->host.context_bytes + p->host.compute_bytes + (s->speeds->pinned ? p->host.model_bytes : 0);
     return p->works.pool_bytes[device] + p->works.device_splits[device] * SPLIT_BYTES + pinned / PINNED_SHARE;
 }
+
+/* So much of that has room in a reserve: half of its margin, or a quarter of what is kept on a card that nobody
+ * measured.
+ */
+#define IN_MARGIN (VR_RESERVE_MARGIN_MIB * VR_MIB / 2)
 
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
@@ -123,7 +127,7 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
             d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
         uint64_t beside = beside_buffers(s, p, k);
         if (j->overhead_bytes) j->overhead_bytes += beside;
-        need += beyond(beside, IN_RESERVE);
+        need += beyond(beside, d->measured.runtime_bytes ? IN_MARGIN : b->reserve_bytes / 4);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;
