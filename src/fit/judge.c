@@ -102,10 +102,14 @@ static uint64_t beside_buffers(const struct vr_bench_stand *s, const struct vr_p
     return p->works.pool_bytes[device] + p->works.device_splits[device] * SPLIT_BYTES + pinned / PINNED_SHARE;
 }
 
-/* So much of that has room in a reserve: half of its margin, or a quarter of what is kept on a card that nobody
+/* So much of that has room in a reserve: half of a measured one's margin, a quarter of a large one that nobody
  * measured.
  */
-#define IN_MARGIN (VR_RESERVE_MARGIN_MIB * VR_MIB / 2)
+static uint64_t room_in_reserve(const struct vr_device *d, const struct vr_budget *b)
+{
+    uint64_t margin = VR_RESERVE_MARGIN_MIB * VR_MIB / 2, share = b->reserve_bytes / 4;
+    return d->measured.runtime_bytes || share < margin ? margin : share;
+}
 
 static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
@@ -127,7 +131,7 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
             d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
         uint64_t beside = beside_buffers(s, p, k);
         if (j->overhead_bytes) j->overhead_bytes += beside;
-        need += beyond(beside, d->measured.runtime_bytes ? IN_MARGIN : b->reserve_bytes / 4);
+        need += beyond(beside, room_in_reserve(d, b));
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;
