@@ -186,15 +186,15 @@ static void fill_pages(char *to, size_t n, const char *noise, size_t block)
 /* Pages of a file, full of noise: small ones, as a model's are. */
 static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
 {
-    if (n <= s->n_pages) return true;
-    if (s->pages) munmap(s->pages, s->n_pages);
-    s->n_pages = 0, s->pages = NULL;
+    if (n <= s->pages_bytes) return true;
+    if (s->pages) munmap(s->pages, s->pages_bytes);
+    s->pages_bytes = 0, s->pages = NULL;
     int fd = memfd_create("weights", MFD_CLOEXEC);
     void *map = MAP_FAILED;
     if (fd >= 0 && ftruncate(fd, (off_t)n) == 0) map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0) close(fd);
     if (map == MAP_FAILED) return false;
-    s->pages = map, s->n_pages = n;
+    s->pages = map, s->pages_bytes = n;
     size_t block = ggml_row_size(type, NOISE_VALUES);
     VR_AUTO_FREE char *noise = malloc(block);
     if (!noise || !noise_bytes(type, noise, block)) return false;
@@ -203,7 +203,7 @@ static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
 }
 
 /* One behind the other: all are of one type, so that each begins with a whole block of it. */
-static bool place_in_pages(struct vr_timing *b)
+static bool place_ipages_bytes(struct vr_timing *b)
 {
     struct ggml_tensor *first = ggml_get_first_tensor(b->weights), *t;
     size_t n = 0, at = 0;
@@ -221,7 +221,7 @@ static bool place_in_pages(struct vr_timing *b)
 static bool allocate_weights(struct vr_timing *b)
 {
     ggml_backend_buffer_type_t where = b->n_experts ? b->s->experts : b->s->weights;
-    if (b->s->host && where == ggml_backend_dev_buffer_type(b->s->dev)) return place_in_pages(b);
+    if (b->s->host && where == ggml_backend_dev_buffer_type(b->s->dev)) return place_ipages_bytes(b);
     b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, where);
     return b->wbuf && fill_weights(b);
 }

@@ -102,9 +102,7 @@ static uint64_t beside_buffers(const struct vr_bench_stand *s, const struct vr_p
     return p->works.pool_bytes[device] + p->works.device_splits[device] * SPLIT_BYTES + pinned / PINNED_SHARE;
 }
 
-/* So much of that has room in a reserve: half of a measured one's margin, a quarter of a large one that nobody
- * measured.
- */
+/* So much of that has room in a reserve: half of the margin, or a quarter of a large one where nobody measured. */
 static uint64_t room_in_reserve(const struct vr_device *d, const struct vr_budget *b)
 {
     uint64_t margin = VR_RESERVE_MARGIN_MIB * VR_MIB / 2, share = b->reserve_bytes / 4;

@@ -84,8 +84,8 @@ static double or_more(double rate, double otherwise) { return rate > 0 ? rate : 
 
 /* What an operation's kernels cost at any size. Over a cache it was measured as a whole, however many kernels it is
  * made of; the more cells, the more parts there are to put together. */
-static double least_ms(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *op,
-                       enum vr_op_kind kind, double share)
+static double kernels_ms(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *op,
+                         enum vr_op_kind kind, double share)
 {
     if (w->phase == VR_PREFILL) return w->launches * s->launch_ms;
     if (!op) return w->launches * or_more(s->other_ms, s->launch_ms);
@@ -105,7 +105,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     if (kind == VR_OP_ATTENTION && !prompt && heads_each(w) >= MANY_HEADS)
         many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
     if (many) op = many;
-    double least = least_ms(s, w, op, kind, share);
+    double least = kernels_ms(s, w, op, kind, share);
     if (w->launches == 0) act = 0;
     if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;

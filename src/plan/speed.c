@@ -39,7 +39,7 @@ static const struct {
 #undef SHARE
 #undef CAP
 
-#define EXPERT_TOKENS    64    /* an expert takes half the time of so many tokens, however few it gets */
+#define EXPERT_TOKENS    128   /* an expert takes as long as so many tokens of a plain product, however few it gets */
 #define FLOAT_EXPERTS    0.1   /* of what plain products reach, with weights that are not quantized */
 #define ATTENTION_SHARE  0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
 #define ATTENTION_MATRIX 0.35  /* of the TFLOPS on the data sheet */
@@ -124,7 +124,7 @@ static void guess_limits(const struct vr_device *d, struct vr_speed *s)
                 s->matrix[i] = fminf(s->matrix[i], (float)prompts[k].tflops);
         s->expert_matrix[i] = s->matrix[i] * (float)(vr_type_is_quantized((uint32_t)i) ? 2 : FLOAT_EXPERTS);
         const struct vr_type *t = vr_type((uint32_t)i);
-        double weights = (double)s->matrix[i] * 1e12 / 2 / (2 * EXPERT_TOKENS); /* that are gone through in a second */
+        double weights = (double)s->matrix[i] * 1e12 / (2 * EXPERT_TOKENS); /* that are gone through in a second */
         if (t) s->expert_read[i] = (float)(weights * bytes_each(t) / 1e9);
     }
     s->attention_gbs = s->gbs * ATTENTION_SHARE;

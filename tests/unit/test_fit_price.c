@@ -26,6 +26,15 @@ static struct vr_speeds machine(void)
     return s;
 }
 
+/* Work on both devices, with so much of 4,096 tokens of context filled. */
+static struct vr_pricing both_devices(const struct vr_speeds *s, double fill)
+{
+    static const uint16_t devices[] = { 0, 1 };
+    return (struct vr_pricing){
+        .speeds = s, .machine_device = devices, .n_devices = 2, .fill = fill, .n_ctx_seq = 4096, .n_ubatch = 512
+    };
+}
+
 enum { Q4_0 = 2, Q8_0 = 8 }; /* as the engine numbers types */
 
 #define assert_near(a, b) assert_true(fabs((a) - (b)) < 1e-9)
@@ -63,12 +72,7 @@ static void test_sum(void **state)
     struct vr_works w = {
         .rows = rows, .transfers = transfers, .n_rows = VR_COUNT(rows), .n_transfers = VR_COUNT(transfers)
     };
-    struct vr_pricing p = { .speeds = &s,
-                            .machine_device = (const uint16_t[]){ 0, 1 },
-                            .n_devices = 2,
-                            .fill = 0.25,
-                            .n_ctx_seq = 4096,
-                            .n_ubatch = 512 };
+    struct vr_pricing p = both_devices(&s, 0.25);
     struct vr_price price;
     vr_price(&w, &p, &price);
     assert_near(price.ms[VR_DECODE][0], 1 + 0.01 + 0.1 + 0.1);
@@ -103,12 +107,7 @@ static void test_prompt(void **state)
         { .phase = VR_DECODE, .device = 0, .name = "ADD", .n = 1, .launches = 100, .act_bytes = 900000000 },
     };
     struct vr_works w = { .rows = rows, .n_rows = VR_COUNT(rows), .n_splits = { 6, 7 } };
-    struct vr_pricing p = { .speeds = &s,
-                            .machine_device = (const uint16_t[]){ 0, 1 },
-                            .n_devices = 2,
-                            .fill = 1,
-                            .n_ctx_seq = 4096,
-                            .n_ubatch = 512 };
+    struct vr_pricing p = both_devices(&s, 1);
     struct vr_price price;
     vr_price(&w, &p, &price);
     assert_near(price.submit_ms, 2);
@@ -154,12 +153,7 @@ static void test_kinds(void **state)
         struct vr_work row = rows[i].row;
         row.n = 1, row.type = VR_TYPE_F16;
         struct vr_works w = { .rows = &row, .n_rows = 1 };
-        struct vr_pricing p = { .speeds = &s,
-                                .machine_device = (const uint16_t[]){ 0, 1 },
-                                .n_devices = 2,
-                                .fill = 1,
-                                .n_ctx_seq = 4096,
-                                .n_ubatch = 512 };
+        struct vr_pricing p = both_devices(&s, 1);
         struct vr_price price;
         vr_price(&w, &p, &price);
         assert_near(price.ms[row.phase][0], rows[i].ms);
@@ -217,9 +211,7 @@ static void test_ops(void **state)
         struct vr_works w = { .rows = &(struct vr_work){ 0 }, .n_rows = 1 };
         w.rows[0] = rows[i].row;
         w.rows[0].n = 1;
-        struct vr_pricing p = {
-            .speeds = &s, .machine_device = (const uint16_t[]){ 0, 1 }, .n_devices = 2, .fill = 1, .n_ctx_seq = 4096
-        };
+        struct vr_pricing p = both_devices(&s, 1);
         struct vr_price price;
         vr_price(&w, &p, &price);
         if (fabs(price.ms[rows[i].row.phase][0] - rows[i].ms) > 1e-6)
@@ -269,11 +261,7 @@ static void test_fill(void **state)
         p->launch_ms = 0;
         p->attention_gbs = p->gbs;
         struct vr_works w = { .rows = &row, .n_rows = 1 };
-        struct vr_pricing pricing = { .speeds = &s,
-                                      .machine_device = (const uint16_t[]){ 0, 1 },
-                                      .n_devices = 2,
-                                      .fill = 1000 / 4096.0,
-                                      .n_ctx_seq = 4096 };
+        struct vr_pricing pricing = both_devices(&s, 1000 / 4096.0);
         struct vr_price price;
         vr_price(&w, &pricing, &price);
         assert_near(price.ms[VR_DECODE][rows[i].device], rows[i].cells / p->gbs);
