@@ -223,20 +223,19 @@ static json_t *json_speeds(const json_t *plan, const struct vr_measure_run *r)
 {
     const json_t *p = json_object_get(plan, "predicted");
     double n_ctx = number_at(json_object_get(plan, "goal"), "n_ctx"), batch = r->n_ubatch;
-    double fill[2] = { r->fill[0] / n_ctx, r->fill[1] / n_ctx };
     double decode[2] = { number_at(p, "decode_empty_tok_s"), number_at(p, "decode_full_tok_s") };
     double prefill[2] = { number_at(p, "prefill_empty_tok_s"), number_at(p, "prefill_full_tok_s") };
     json_t *list = json_array();
     for (int i = 0; i < 2; i++)
         if (r->decode_ms[i] > 0)
-            json_array_append_new(list, compared("generating", r->fill[i], at_fill(decode[0], decode[1], fill[i]),
+            json_array_append_new(list, compared("generating", r->decode_fill[i],
+                                                 at_fill(decode[0], decode[1], r->decode_fill[i] / n_ctx),
                                                  1e3 / r->decode_ms[i]));
-    for (int i = 0; i < 2; i++) {
-        uint32_t at = i ? r->fill[1] : 2 * r->n_ubatch;
-        if (r->prefill_ms[i] > 0 && (i == 0 || r->fill[1] > 4 * r->n_ubatch))
-            json_array_append_new(list, compared("reading a prompt", at, at_fill(prefill[0], prefill[1], at / n_ctx),
+    for (int i = 0; i < 2; i++)
+        if (r->prefill_ms[i] > 0 && (i == 0 || r->prefill_fill[1] >= r->prefill_fill[0] + 2 * r->n_ubatch))
+            json_array_append_new(list, compared("reading a prompt", r->prefill_fill[i],
+                                                 at_fill(prefill[0], prefill[1], r->prefill_fill[i] / n_ctx),
                                                  batch * 1e3 / r->prefill_ms[i]));
-    }
     return list;
 }
 

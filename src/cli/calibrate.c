@@ -40,6 +40,7 @@ struct work {
     char cpu[1024]; /* the variant that works here */
     char dir[64];   /* of the small models */
     char paths[N_TINY][96];
+    struct vr_measure_run runs[N_TINY]; /* of the small models, wholly on the device */
     unsigned done, of;
     bool has_gpus;
 };
@@ -138,6 +139,11 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
     return true;
 }
 
+static double took_ms(const struct vr_measure_run *r, enum vr_phase phase)
+{
+    return phase == VR_DECODE ? (r->decode_ms[0] + r->decode_ms[1]) / 2 : r->prefill_ms[0];
+}
+
 /* A device: what a kernel more costs (started by the host or run, whichever takes longer) is the difference of the two
  * models; what is left of the small one is the step's. */
 static bool solve_launches(struct work *w, const struct vr_budget *budget, const struct vr_measure_run runs[N_TINY],
@@ -160,8 +166,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
             if (!price_tiny(w, (size_t)i, &x, &s, fill[phase], ms, err)) return false;
             with[i][phase] = ms[phase];
         }
-        took[i][VR_DECODE] = (runs[i].decode_ms[0] + runs[i].decode_ms[1]) / 2; /* both: it varies */
-        took[i][VR_PREFILL] = runs[i].prefill_ms[0];
+        for (int phase = 0; phase < VR_N_PHASES; phase++) took[i][phase] = took_ms(&runs[i], phase);
     }
     double each = fmax((took[1][VR_DECODE] - took[0][VR_DECODE]) / (with[1][VR_DECODE] - with[0][VR_DECODE]), 0);
     m->submit_us = fmax(each * 1e3, 0.01);
@@ -205,10 +210,11 @@ static uint64_t outside(const struct vr_measure_run *r)
 
 static bool measure_runs(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
-    struct vr_measure_run runs[N_TINY] = { 0 };
+    struct vr_measure_run *runs = w->runs;
     const struct where x = { budget, false, false };
+    memset(w->runs, 0, sizeof w->runs);
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
-        if (!run_tiny(w, i, &x, i <= TINY_MANY ? 1 : 0.05, &runs[i], err)) return false; /* memory, not time */
+        if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err)) return false; /* memory, not time */
     if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
     uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
     m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -217,23 +223,26 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     return solve_launches(w, budget, runs, m, err);
 }
 
-/* What a run with something on the host takes beyond its price, for each change between device and host. */
+/* What a run with something on the host takes longer than one with all on the device, beyond what the price says: for
+ * each change between device and host. */
 static bool solve_switches(struct work *w, size_t which, const struct where *x, enum vr_phase phase, double *us,
                            struct vr_err *err)
 {
     struct vr_measure_run r = { 0 };
     struct vr_speeds s;
-    double base[VR_N_PHASES], with[VR_N_PHASES], fill = phase == VR_DECODE ? 0 : 1024.0 / N_CTX;
+    const struct where device = { x->budget, false, false };
+    double whole[VR_N_PHASES], base[VR_N_PHASES], with[VR_N_PHASES], fill = phase == VR_DECODE ? 0 : 1024.0 / N_CTX;
     if (!run_tiny(w, which, x, 1, &r, err)) return false;
     vr_speeds_of(&w->in->machine, &s);
     struct vr_speed *p = &s.places[x->budget->device];
     p->switch_ms = p->prompt_switch_ms = 0;
+    if (!price_tiny(w, which, &device, &s, fill, whole, err)) return false;
     if (!price_tiny(w, which, x, &s, fill, base, err)) return false;
     p->switch_ms = p->prompt_switch_ms = 1;
     if (!price_tiny(w, which, x, &s, fill, with, err)) return false;
-    double took = phase == VR_DECODE ? (r.decode_ms[0] + r.decode_ms[1]) / 2 : r.prefill_ms[0];
+    double longer = took_ms(&r, phase) - took_ms(&w->runs[which], phase), priced = base[phase] - whole[phase];
     double n = with[phase] - base[phase];
-    *us = n > 0 ? fmax((took - base[phase]) / n * 1e3, 0.01) : 0;
+    *us = n > 0 ? fmax((longer - priced) / n * 1e3, 0.01) : 0;
     return true;
 }
 

@@ -70,9 +70,10 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 
 struct vr_measure_run {
     double load_ms;
-    double decode_ms[2];        /* per token, with an empty and with a full context */
-    double prefill_ms[2];       /* per micro-batch, likewise */
-    uint32_t n_ubatch, fill[2]; /* tokens in the context when each was measured */
+    double decode_ms[2];                      /* per token, with an empty and with a full context */
+    double prefill_ms[2];                     /* per micro-batch, likewise */
+    uint32_t decode_fill[2], prefill_fill[2]; /* tokens in the context then */
+    uint32_t n_ubatch;
     size_t n_devices;
     struct {
         char name[24];

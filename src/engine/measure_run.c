@@ -193,21 +193,23 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Times n single tokens from position *at on: the middle one, since what else the computer does delays some. */
-static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, double seconds, uint32_t *at,
-                        double *ms, struct vr_err *err)
+/* Times n single tokens from position `at` on: the middle one, since what else the computer does delays some. *fill:
+ * the tokens in the context then. */
+static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, double seconds, uint32_t at, double *ms,
+                        uint32_t *fill, struct vr_err *err)
 {
     for (int i = 0; i < WARM_TOKENS; i++) /* graphs are recorded */
-        if (!one_token(e, b, (*at)++, err)) return false;
+        if (!one_token(e, b, at++, err)) return false;
     static double took[MOST_TOKENS];
     double t0 = now_ms(), last = t0;
     uint32_t i = 0;
     while (i < n && (i < LEAST_TOKENS || last - t0 < seconds * 1e3)) { /* where they are slow, fewer tell enough */
-        if (!one_token(e, b, (*at)++, err)) return false;
+        if (!one_token(e, b, at + i, err)) return false;
         double now = now_ms();
         took[i++ % MOST_TOKENS] = now - last;
         last = now;
     }
+    *fill = at + i / 2;
     if (i > MOST_TOKENS) i = MOST_TOKENS;
     qsort(took, i, sizeof took[0], by_value);
     *ms = took[i / 2];
@@ -266,6 +268,13 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
     return true;
 }
 
+/* Tokens in the context with the middle micro-batch of the batch that ends at `at`. */
+static uint32_t middle_fill(const struct vr_engine *e, uint32_t at)
+{
+    uint32_t batch = at < e->n_batch ? at : e->n_batch;
+    return batch > e->n_ubatch ? at - (batch - e->n_ubatch) / 2 : at;
+}
+
 static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
 {
     struct vr_measure_run *out = &a->out;
@@ -273,15 +282,19 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     struct llama_batch b = llama_batch_init((int32_t)e->n_batch, 0, 1);
     out->n_ubatch = e->n_ubatch;
     if (room < 2 * n + 4 * WARM_TOKENS) n = room > 8 * WARM_TOKENS ? (room - 4 * WARM_TOKENS) / 2 : 1;
-    out->fill[0] = WARM_TOKENS + n / 2;
-    if (!wake(e, &b, a->seconds, err) || !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[0], err)) return false;
+    if (!wake(e, &b, a->seconds, err) ||
+        !time_tokens(e, &b, n, a->seconds, 0, &out->decode_ms[0], &out->decode_fill[0], err))
+        return false;
     uint32_t some = e->n_batch * 2 <= room ? e->n_batch * 2 : e->n_batch; /* two, so that no graph is used again */
     if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
+    out->prefill_fill[0] = middle_fill(e, at);
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at < until && !read_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;
     if (at >= until && out->prefill_ms[1] == 0) out->prefill_ms[1] = out->prefill_ms[0];
-    out->fill[1] = at;
-    if (at + n + WARM_TOKENS <= room && !time_tokens(e, &b, n, a->seconds, &at, &out->decode_ms[1], err)) return false;
+    out->prefill_fill[1] = middle_fill(e, at);
+    if (at + n + WARM_TOKENS <= room &&
+        !time_tokens(e, &b, n, a->seconds, at, &out->decode_ms[1], &out->decode_fill[1], err))
+        return false;
     llama_batch_free(b);
     return true;
 }
