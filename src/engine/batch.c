@@ -376,7 +376,7 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
         if (dies(b, rc, &err, dead, why)) return true;
         sweep(b);
     }
-    vr_draft_guess(b);
+    if (!vr_batch_without_streams(b)) vr_draft_guess(b);
     if (vr_batch_fill(b, true) == 0) return b->jobs != NULL && (b->e->embeddings || b->e->eyes);
     rc = compute(b, &err);
     if (rc == 1) rc = make_room(b, &err);

@@ -1,7 +1,7 @@
 /* Continuous batching: which tokens of which requests the model computes next.
  *
- * Every batch carries one token of each stream that is writing, and as much of the waiting prompts as fits into the
- * time that the streams can spare. One thread calls all of this. */
+ * Streams that are writing get a token each, and the waiting prompts as much as fits into the time that the streams can
+ * spare. One thread calls all of this. */
 #ifndef VR_ENGINE_BATCH_H
 #define VR_ENGINE_BATCH_H
 

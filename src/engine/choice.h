@@ -72,6 +72,8 @@ struct vr_batcher {
     double prompt_us;     /* of one more token of prompt */
     double began_ms;      /* computing since the engine last gave a result */
     uint32_t n_unsettled; /* prompt tokens since then */
+    uint32_t n_meanwhile; /* prompt tokens since the streams had their turn, where they have turns */
+    uint32_t n_runs;
     double rate_ms, prompt_rate, text_rate;
     struct vr_totals rated;
 };
@@ -88,6 +90,8 @@ void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const 
 /* Makes the next batch: a token of every stream, and of the prompts what there is time for. Returns how many tokens of
  * choices are in it; 0: nothing to do. */
 uint32_t vr_batch_fill(struct vr_batcher *b, bool with_prompts);
+/* It will be one of prompts alone: the streams have their turn later. */
+bool vr_batch_without_streams(const struct vr_batcher *b);
 /* After computing it: what was in it only to close gaps leaves the engine's memory. */
 void vr_batch_unfill(struct vr_batcher *b);
 /* Tokens of one prompt that the streams can wait for. */

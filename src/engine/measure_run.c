@@ -187,12 +187,6 @@ static bool one_token(struct vr_engine *e, struct llama_batch *b, uint32_t at, s
     return true;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Times n single tokens from position `at` on: the middle one, since what else the computer does delays some. *fill:
  * the tokens in the context then. */
 static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, double seconds, uint32_t at, double *ms,
@@ -211,8 +205,7 @@ static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, 
     }
     *fill = at + i / 2;
     if (i > MOST_TOKENS) i = MOST_TOKENS;
-    qsort(took, i, sizeof took[0], by_value);
-    *ms = took[i / 2];
+    *ms = vr_measure_rank(took, i, 0.5);
     return true;
 }
 
@@ -263,8 +256,7 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
         if (i == 0) t0 = now_ms();
         if (!read_prompt(e, b, at, until, seconds, i < 0 ? &unused : &took[n++], err)) return false;
     }
-    qsort(took, n, sizeof took[0], by_value);
-    *ms = took[n / 2];
+    *ms = vr_measure_rank(took, n, 0.5);
     return true;
 }
 

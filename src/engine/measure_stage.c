@@ -236,12 +236,6 @@ bool vr_timing_allocate(struct vr_timing *b)
     return b->buf != NULL;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Other experts each time, as tokens choose them. */
 static void choose_experts(struct vr_timing *b, uint32_t *seed)
 {
@@ -271,10 +265,7 @@ static bool time_in_turn(struct vr_timing *b, struct ggml_cgraph **graphs, int n
             sum += took[k][i];
         }
     }
-    for (int k = 0; k < n; k++) {
-        qsort(took[k], (size_t)i, sizeof took[k][0], by_value);
-        us[k] = took[k][i / 4];
-    }
+    for (int k = 0; k < n; k++) us[k] = vr_measure_rank(took[k], (size_t)i, 0.25);
     return true;
 }
 

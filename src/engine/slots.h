@@ -21,9 +21,9 @@ struct vr_slot {
         uint32_t end, less; /* behind a picture, positions are so many fewer than tokens */
     } bends[VR_MOST_BENDS];
     uint32_t n_bends;
-    bool held;     /* by what is not a choice, or a picture: the engine's memory of it is being changed */
-    bool filler;   /* the batch has a token behind its own that is to be forgotten */
-    uint64_t used; /* when it was last used */
+    bool held;         /* by what is not a choice, or a picture: the engine's memory of it is being changed */
+    uint32_t n_filler; /* tokens that the batch has behind its own, to be forgotten */
+    uint64_t used;     /* when it was last used */
 };
 
 struct vr_slots {
