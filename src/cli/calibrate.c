@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/rank.h"
 #include "base/text.h"
 #include "engine/cpu.h"
 #include "engine/engine.h"
@@ -41,6 +42,7 @@ struct work {
     char dir[64];   /* of the small models */
     char paths[N_TINY][96];
     struct vr_measure_run runs[N_TINY]; /* of the small models, wholly on the device */
+    double hop_us;                      /* of a token from one device to another, beside the copy; -1: not known yet */
     unsigned done, of;
     bool has_gpus;
 };
@@ -86,12 +88,21 @@ static void work_done(struct work *w)
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
 }
 
-/* Where a small model runs: on a device, with its experts or with half of its layers on the host, or (budget NULL)
- * wholly on the host. */
+/* Where a small model runs: on a device, with its experts or with half of its layers on the host or with half of them
+ * on another device, or (budget NULL) wholly on the host. */
 struct where {
     const struct vr_budget *budget;
     bool experts_on_host, half_on_host;
+    const struct vr_budget *peer;
 };
+static const double halves[] = { 1, 1 };
+
+/* For CUDA_VISIBLE_DEVICES; devices that are one card, shown as several, are visible by it. */
+static void name_visible(const struct vr_machine *m, size_t a, size_t b, char *out, size_t n)
+{
+    bool one_card = a == b || vr_device_same_card(&m->devices[a], &m->devices[b]);
+    snprintf(out, n, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
+}
 
 static int layers_of(const struct where *x) { return !x->budget ? 0 : x->half_on_host ? 1 + FEW / 2 : 1000; }
 
@@ -103,11 +114,19 @@ static bool run_tiny(const struct work *w, size_t which, const struct where *x, 
     vr_json_add_string(&json, w->paths[which]);
     vr_buf_adds(&json, ",\"cpu\":");
     vr_json_add_string(&json, w->cpu);
-    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false}",
-                N_CTX, layers_of(x), x->budget ? "\"CUDA0\"" : "",
+    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false",
+                N_CTX, layers_of(x),
+                x->peer     ? "\"CUDA0\",\"CUDA1\""
+                : x->budget ? "\"CUDA0\""
+                            : "",
                 x->experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
+    if (x->peer) vr_buf_addf(&json, ",\"tensor_split\":[%g,%g]", halves[0], halves[1]);
+    vr_buf_addc(&json, '}', 1);
     if (x->budget) {
-        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[x->budget->device].uuid);
+        char visible[160];
+        name_visible(&w->in->machine, x->budget->device, (x->peer ? x->peer : x->budget)->device, visible,
+                     sizeof visible);
+        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", visible);
         vr_buf_addc(&env, '\0', 1);
     }
     return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, seconds, STEP_MS, out, err);
@@ -119,8 +138,9 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
 {
     VR_AUTO(vr_model) model = vr_model_open(w->paths[which], err);
     if (!model) return false;
-    struct vr_budgets budgets = { .n = x->budget ? 1 : 0 };
+    struct vr_budgets budgets = { .n = x->peer ? 2 : x->budget ? 1 : 0 };
     if (x->budget) budgets.items[0] = *x->budget;
+    if (x->peer) budgets.items[1] = *x->peer;
     struct vr_fit_ask ask = { .model = model,
                               .machine = &w->in->machine,
                               .budgets = &budgets,
@@ -133,6 +153,7 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
     ask.context.n_batch = ask.context.n_ubatch = 512;
     ask.context.flash_attn = true;
     struct vr_given given = { .n_gpu_layers = layers_of(x), .overrides = x->experts_on_host ? "exps=CPU" : NULL };
+    if (x->peer) given.split = halves, given.n_split = VR_COUNT(halves);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_fit_given(&ask, &given, &outcome, err)) return false;
     for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = outcome.verdict.price.step_ms[phase];
@@ -150,7 +171,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
                            struct vr_measured *m, struct vr_err *err)
 {
     struct vr_speeds s;
-    const struct where x = { budget, false, false };
+    const struct where x = { .budget = budget };
     vr_speeds_of(&w->in->machine, &s);
     struct vr_speed *p = &s.places[budget->device];
     double base[2][VR_N_PHASES], with[2][VR_N_PHASES], took[2][VR_N_PHASES];
@@ -211,7 +232,7 @@ static uint64_t outside(const struct vr_measure_run *r)
 static bool measure_runs(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
     struct vr_measure_run *runs = w->runs;
-    const struct where x = { budget, false, false };
+    const struct where x = { .budget = budget };
     memset(w->runs, 0, sizeof w->runs);
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
         if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err)) return false; /* memory, not time */
@@ -231,7 +252,7 @@ static bool solve_switches(struct work *w, size_t which, const struct where *x, 
 {
     struct vr_measure_run r = { 0 };
     struct vr_speeds s;
-    const struct where device = { x->budget, false, false };
+    const struct where device = { .budget = x->budget };
     double whole[VR_N_PHASES], base[VR_N_PHASES], with[VR_N_PHASES], fill = phase == VR_DECODE ? 0 : 1024.0 / N_CTX;
     if (!run_tiny(w, which, x, 1, &r, err)) return false;
     vr_speeds_of(&w->in->machine, &s);
@@ -250,7 +271,8 @@ static bool solve_switches(struct work *w, size_t which, const struct where *x, 
 /* Generating changes where experts are on the host; a prompt at every matrix of a layer that is. */
 static bool measure_switches(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
-    const struct where experts = { budget, true, false }, half = { budget, false, true };
+    const struct where experts = { .budget = budget, .experts_on_host = true },
+                       half = { .budget = budget, .half_on_host = true };
     return solve_switches(w, TINY_EXPERTS, &experts, VR_DECODE, &m->switch_us, err) &&
            solve_switches(w, TINY_FEW, &half, VR_PREFILL, &m->prompt_switch_us, err);
 }
@@ -298,18 +320,9 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         double kernels = p.kernels > 0 ? p.kernels : 1;
         t->us = fixed[n] = p.product_us / kernels;
         t->prompt_us = prompt[n++] = p.prompt_product_us / kernels;
+        t->prompt_narrow_us = p.prompt_narrow_us / kernels;
     }
-    for (size_t i = 1; i < n; i++) /* few: insertion */
-        for (size_t k = i; k && fixed[k] < fixed[k - 1]; k--) {
-            double x = fixed[k];
-            fixed[k] = fixed[k - 1], fixed[k - 1] = x;
-        }
-    for (size_t i = 1; i < n; i++)
-        for (size_t k = i; k && prompt[k] < prompt[k - 1]; k--) {
-            double x = prompt[k];
-            prompt[k] = prompt[k - 1], prompt[k - 1] = x;
-        }
-    if (n) m->product_us = fixed[n / 2], m->prompt_product_us = prompt[n / 2];
+    if (n) m->product_us = vr_rank(fixed, n, 0.5), m->prompt_product_us = vr_rank(prompt, n, 0.5);
 }
 
 /* --- other operations --- */
@@ -425,25 +438,51 @@ static struct vr_link *link_between(struct vr_machine *m, uint16_t a, uint16_t b
     return &m->links[m->n_links++];
 }
 
-static void measure_pair(struct work *w, uint16_t a, uint16_t b)
+/* What a hop costs in a model that has half of its layers on each: the engine's own work for another device is more
+ * than the copy. The same for all pairs, which would take too long one by one. */
+static void solve_hop(struct work *w, const struct vr_budget *a, const struct vr_budget *b, struct vr_link *l)
+{
+    struct vr_measure_run r = { 0 };
+    struct vr_speeds s;
+    struct vr_err err = { 0 };
+    const struct where x = { .budget = a, .peer = b };
+    double base[VR_N_PHASES], with[VR_N_PHASES];
+    bool ok = run_tiny(w, TINY_FEW, &x, 1, &r, &err);
+    vr_speeds_of(&w->in->machine, &s);
+    for (int one = 0; one < 2 && ok; one++) {
+        s.direct[a->device][b->device].ms = s.direct[b->device][a->device].ms = one;
+        ok = price_tiny(w, TINY_FEW, &x, &s, 0, one ? with : base, &err);
+    }
+    if (!ok) {
+        vr_machine_note(&w->in->machine, "a model on two devices: %s", err.msg);
+        return;
+    }
+    double n = with[VR_DECODE] - base[VR_DECODE], us = (took_ms(&r, VR_DECODE) - base[VR_DECODE]) * 1e3;
+    w->hop_us = n > 0 ? fmax(us / n - l->measured_us, 0) : 0;
+}
+
+static void measure_pair(struct work *w, const struct vr_budget *a, const struct vr_budget *b)
 {
     struct vr_machine *m = &w->in->machine;
+    const char *ids[] = { m->devices[a->device].id, m->devices[b->device].id };
     char visible[160];
-    bool one_card = vr_device_same_card(&m->devices[a], &m->devices[b]);
-    snprintf(visible, sizeof visible, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
+    name_visible(m, a->device, b->device, visible, sizeof visible);
     struct vr_measure_where where = {
         .device = "CUDA0", .peer = "CUDA1", .visible = visible, .cpu = w->cpu, .timeout_ms = STEP_MS
     };
     struct vr_measure_link x;
     struct vr_err err = { 0 };
-    tell(w, "%s and %s: copies between them", m->devices[a].id, m->devices[b].id);
-    struct vr_link *l = link_between(m, a < b ? a : b, a < b ? b : a);
+    tell(w, "%s and %s: copies between them", ids[0], ids[1]);
+    struct vr_link *l =
+        link_between(m, a->device < b->device ? a->device : b->device, a->device < b->device ? b->device : a->device);
     if (!l || !vr_measure_pair(&where, &x, &err)) {
-        vr_machine_note(m, "%s and %s: %s", m->devices[a].id, m->devices[b].id, err.msg);
+        vr_machine_note(m, "%s and %s: %s", ids[0], ids[1], err.msg);
         return;
     }
     l->measured_gbs = fmin(x.up_gbs, x.down_gbs);
     l->measured_us = fmax(x.up_us, x.down_us);
+    if (w->hop_us < 0) solve_hop(w, a, b, l);
+    l->measured_us += fmax(w->hop_us, 0);
 }
 
 /* The first card of the same make before this one; -1: none. */
@@ -549,7 +588,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
 {
     warn_if_busy(&in->machine);
     forget_old(in);
-    VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
+    VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .hop_us = -1, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
     w.of = count_steps(&w);
     struct vr_host *host = &in->machine.host;
@@ -562,7 +601,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
             const struct vr_link *l =
                 vr_machine_link(&in->machine, in->budgets.items[i].device, in->budgets.items[k].device);
             if (c->missing_only && l && l->measured_gbs > 0) continue;
-            measure_pair(&w, in->budgets.items[i].device, in->budgets.items[k].device);
+            measure_pair(&w, &in->budgets.items[i], &in->budgets.items[k]);
         }
     if (!own->when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", in->machine.note);
     return true;

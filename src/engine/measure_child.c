@@ -70,15 +70,3 @@ bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err)
     if (!vr_cpu_load(w->cpu, err)) return false;
     return !w->device || vr_engine_load_backends(err);
 }
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-double vr_measure_rank(double *times, size_t n, double share)
-{
-    qsort(times, n, sizeof *times, by_value);
-    return times[(size_t)((double)n * share)];
-}

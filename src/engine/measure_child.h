@@ -10,7 +10,5 @@ bool vr_measure_child(bool (*fn)(void *ctx, struct vr_err *err), void *ctx, cons
                       int timeout_ms, void *out, struct vr_err *err) VR_MUST_CHECK;
 /* In the child: the proven CPU variant, and the backends of devices where one is asked for. */
 bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err) VR_MUST_CHECK;
-/* Of n times, which it puts into order, the one that this share of them is below; 0.5: the middle one. */
-double vr_measure_rank(double *times, size_t n, double share);
 
 #endif

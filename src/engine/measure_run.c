@@ -8,6 +8,7 @@
 #include <gguf.h>
 
 #include "base/json.h"
+#include "base/rank.h"
 #include "engine/bridge.h"
 #include "engine/lastlog.h"
 #include "engine/load.h"
@@ -205,22 +206,7 @@ static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, 
     }
     *fill = at + i / 2;
     if (i > MOST_TOKENS) i = MOST_TOKENS;
-    *ms = vr_measure_rank(took, i, 0.5);
-    return true;
-}
-
-/* An idle device has slow clocks: it works for a while before anything counts. */
-static bool wake(struct vr_engine *e, struct llama_batch *b, double seconds, struct vr_err *err)
-{
-    double t0 = now_ms();
-    for (uint32_t at = 0; now_ms() - t0 < fmin(WAKE_MS, seconds * WAKE_MS); at++) {
-        if (at + 1 >= e->n_ctx_seq || at >= 200) { /* within the first cells of the cache */
-            llama_memory_clear(e->memory, false);
-            at = 0;
-        }
-        if (!one_token(e, b, at, err)) return false;
-    }
-    llama_memory_clear(e->memory, false);
+    *ms = vr_rank(took, i, 0.5);
     return true;
 }
 
@@ -244,6 +230,25 @@ static bool read_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
     return true;
 }
 
+/* An idle device has slow clocks: it works for a while before anything counts. And a prompt touches all weights, so
+ * that every page of a mapped file is there. */
+static bool wake(struct vr_engine *e, struct llama_batch *b, uint32_t prompt, double seconds, struct vr_err *err)
+{
+    uint32_t at = 0;
+    double t0 = now_ms(), unused;
+    if (!read_prompt(e, b, &at, prompt, seconds, &unused, err)) return false;
+    llama_memory_clear(e->memory, false);
+    for (at = 0; now_ms() - t0 < fmin(WAKE_MS, seconds * WAKE_MS); at++) {
+        if (at + 1 >= e->n_ctx_seq || at >= 200) { /* within the first cells of the cache */
+            llama_memory_clear(e->memory, false);
+            at = 0;
+        }
+        if (!one_token(e, b, at, err)) return false;
+    }
+    llama_memory_clear(e->memory, false);
+    return true;
+}
+
 /* A short prompt again and again: the middle one, once pools have grown and kernels are loaded. */
 static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at, uint32_t until, double seconds,
                         double *ms, struct vr_err *err)
@@ -256,7 +261,7 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
         if (i == 0) t0 = now_ms();
         if (!read_prompt(e, b, at, until, seconds, i < 0 ? &unused : &took[n++], err)) return false;
     }
-    *ms = vr_measure_rank(took, n, 0.5);
+    *ms = vr_rank(took, n, 0.5);
     return true;
 }
 
@@ -274,11 +279,12 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     struct llama_batch b = llama_batch_init((int32_t)e->n_batch, 0, 1);
     out->n_ubatch = e->n_ubatch;
     if (room < 2 * n + 4 * WARM_TOKENS) n = room > 8 * WARM_TOKENS ? (room - 4 * WARM_TOKENS) / 2 : 1;
-    if (!wake(e, &b, a->seconds, err) ||
+    uint32_t some = e->n_batch * 2 <= room ? e->n_batch * 2 : e->n_batch; /* two, so that no graph is used again */
+    if (some > room) some = room;
+    if (!wake(e, &b, some, a->seconds, err) ||
         !time_tokens(e, &b, n, a->seconds, 0, &out->decode_ms[0], &out->decode_fill[0], err))
         return false;
-    uint32_t some = e->n_batch * 2 <= room ? e->n_batch * 2 : e->n_batch; /* two, so that no graph is used again */
-    if (!time_prompt(e, &b, &at, some < room ? some : room, a->seconds, &out->prefill_ms[0], err)) return false;
+    if (!time_prompt(e, &b, &at, some, a->seconds, &out->prefill_ms[0], err)) return false;
     out->prefill_fill[0] = middle_fill(e, at);
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at < until && !read_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;

@@ -11,11 +11,12 @@
 #include <ggml-alloc.h>
 #include <ggml-cpu.h>
 
+#include "base/rank.h"
 #include "engine/engine.h"
 #include "engine/measure_child.h"
 
 #define LEAST_MS     40.0 /* of computing per figure */
-#define MOST_MS      400.0
+#define MOST_MS      150.0
 #define MAX_ROUNDS   200
 #define NOISE_VALUES 65536
 #define FILLERS      8 /* threads */
@@ -203,7 +204,7 @@ static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
 }
 
 /* One behind the other: all are of one type, so that each begins with a whole block of it. */
-static bool place_ipages_bytes(struct vr_timing *b)
+static bool place_in_pages(struct vr_timing *b)
 {
     struct ggml_tensor *first = ggml_get_first_tensor(b->weights), *t;
     size_t n = 0, at = 0;
@@ -221,7 +222,7 @@ static bool place_ipages_bytes(struct vr_timing *b)
 static bool allocate_weights(struct vr_timing *b)
 {
     ggml_backend_buffer_type_t where = b->n_experts ? b->s->experts : b->s->weights;
-    if (b->s->host && where == ggml_backend_dev_buffer_type(b->s->dev)) return place_ipages_bytes(b);
+    if (b->s->host && where == ggml_backend_dev_buffer_type(b->s->dev)) return place_in_pages(b);
     b->wbuf = ggml_backend_alloc_ctx_tensors_from_buft(b->weights, where);
     return b->wbuf && fill_weights(b);
 }
@@ -265,7 +266,7 @@ static bool time_in_turn(struct vr_timing *b, struct ggml_cgraph **graphs, int n
             sum += took[k][i];
         }
     }
-    for (int k = 0; k < n; k++) us[k] = vr_measure_rank(took[k], (size_t)i, 0.25);
+    for (int k = 0; k < n; k++) us[k] = vr_rank(took[k], (size_t)i, 0.25);
     return true;
 }
 

@@ -122,6 +122,14 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
 }
 
+/* What a kernel of a product costs at any size: the shorter its rows, the sooner the last of its parts is done. */
+static double prompt_kernel_ms(const struct vr_speed *s, uint32_t type, double columns)
+{
+    double wide = or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
+    double narrow = or_more((double)s->prompt_narrow_ms[type], wide);
+    return narrow + (wide - narrow) * fmin(fmax((columns - VR_NARROW) / (VR_WIDE - VR_NARROW), 0), 1);
+}
+
 /* all_bytes: of weights and caches that a token reads there */
 static double work_ms(const struct vr_pricing *p, const struct vr_work *w, double all_bytes)
 {
@@ -136,7 +144,7 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
     double ms = fmax(reading, computing);
     if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
         ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
-    if (prompt) return ms + w->launches * or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
+    if (prompt) return ms + w->launches * prompt_kernel_ms(s, type, experts ? VR_WIDE : w->columns);
     ms += w->launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
     return fmax(ms, w->launches * (double)s->least_ms[type]);
 }

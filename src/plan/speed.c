@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/rank.h"
 #include "gguf/type.h"
 
 static const struct {
@@ -216,15 +217,10 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         s->row_ns[id] = (float)t->row_ns;
         s->type_ms[id] = (float)(t->us / 1e3);
         s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
+        s->prompt_narrow_ms[id] = (float)(t->prompt_narrow_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
         s->expert_read[id] = (float)t->expert_prompt_gbs;
     }
-}
-
-static int by_us(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 double vr_op_middle_us(const struct vr_measured *m)
@@ -233,8 +229,7 @@ double vr_op_middle_us(const struct vr_measured *m)
     size_t n = 0;
     for (size_t i = 0; i < m->n_ops; i++)
         if (!m->ops[i].type[0] && m->ops[i].us > 0) us[n++] = m->ops[i].us;
-    qsort(us, n, sizeof us[0], by_us);
-    return n ? us[n / 2] : 0;
+    return vr_rank(us, n, 0.5);
 }
 
 /* Operations that were not measured are taken for the middle of those that were, but for those over a cache. */

@@ -7,8 +7,9 @@
 #include "client.h"
 
 /* With f32 everywhere a text does not depend on what else is in the batch: noise has no clear favourites. */
-#define PLAIN "'extra_bufts': false, 'threads': 1, 'type_k': 'f32', 'type_v': 'f32', 'flash_attn': 'off'"
-#define FOUR  ", 'n_seq': 4, 'n_ctx': 4096"
+#define PLAIN  "'extra_bufts': false, 'threads': 1, 'type_k': 'f32', 'type_v': 'f32', 'flash_attn': 'off'"
+#define FOUR   ", 'n_seq': 4, 'n_ctx': 4096"
+#define DEVICE ", 'vgpus': [{'name':'CUDA0','mib':64}], 'devices': ['CUDA0'], 'tensor_split': [7], 'n_gpu_layers': 7"
 #define GREEDY                                                                                                         \
     "'kind': 'completion', 'prompt': 'the rain in spain and then another one', 'max_tokens': 48, 'temperature': 0"
 

@@ -39,11 +39,12 @@ void test_prefix_reuse(void **state)
     }
 }
 
-/* Twelve at once over four slots: each says what it says alone. */
+/* Twelve at once over four slots: each says what it says alone, also where shorter prompts are filled up to the length
+ * of their neighbours. */
 void test_many_at_once(void **state)
 {
     (void)state;
-    static const char *const kv[] = { FOUR, FOUR ", 'kv_unified': true" };
+    static const char *const kv[] = { FOUR, FOUR ", 'kv_unified': true", FOUR DEVICE };
     for (size_t k = 0; k < VR_COUNT(kv); k++) {
         struct client c;
         struct answer a[12];
@@ -262,10 +263,7 @@ void test_neighbours(void **state)
 void test_gaps(void **state)
 {
     (void)state;
-    static const char *const where[] = {
-        FOUR, FOUR ", 'vgpus': [{'name':'CUDA0','mib':64}], 'devices': ['CUDA0'], 'tensor_split': [7], "
-                   "'n_gpu_layers': 7"
-    };
+    static const char *const where[] = { FOUR, FOUR DEVICE };
     static const char *const prompts[] = { "the first of four", "a second", "one third of it", "and the last of all" };
     for (size_t w = 0; w < VR_COUNT(where); w++) {
         struct client c;
