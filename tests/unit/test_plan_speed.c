@@ -42,16 +42,7 @@ static void test_measured(void **state)
     make();
     struct vr_measured *x = &m.devices[0].measured;
     snprintf(x->when, sizeof x->when, "today");
-    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K",
-                                                        600,
-                                                        40,
-                                                        300,
-                                                        10,
-                                                        .us = 2,
-                                                        .prompt_us = 4,
-                                                        .prompt_narrow_us = 3,
-                                                        .least_us = 1.5,
-                                                        .expert_prompt_gbs = 450 };
+    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 2, 4, 3, 1.5, 450 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
     x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->product_us = 1;
