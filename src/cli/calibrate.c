@@ -320,7 +320,6 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         double kernels = p.kernels > 0 ? p.kernels : 1;
         t->us = fixed[n] = p.product_us / kernels;
         t->prompt_us = prompt[n++] = p.prompt_product_us / kernels;
-        t->prompt_narrow_us = p.prompt_narrow_us / kernels;
     }
     if (n) m->product_us = vr_rank(fixed, n, 0.5), m->prompt_product_us = vr_rank(prompt, n, 0.5);
 }

@@ -15,7 +15,6 @@
 #include "engine/fusion.h"
 #include "engine/measure_child.h"
 #include "engine/measure_stage.h"
-#include "plan/speed.h"
 
 #define GPU_BYTES   ((uint64_t)256 << 20) /* of weights per graph */
 #define HOST_BYTES  ((uint64_t)192 << 20) /* and on large hosts, whose caches are too: */
@@ -85,7 +84,7 @@ static void solve(double small_us, double small, double large_us, double large, 
     *fixed_us = fmax(small_us - small * slope, 0);
 }
 
-#define MODEL_SIZES  VR_WIDE   /* columns, as models of 8 B have them */
+#define MODEL_SIZES  4096      /* columns, as models of 8 B have them */
 #define EXPERT_SIZES 2048, 768 /* columns and rows of an expert */
 
 /* A quarter of the tokens for the same experts: what each expert costs by itself, and what each token more does. */
@@ -109,7 +108,6 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
     static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
                                 many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
                                            { MODEL_SIZES, 16384, VR_MEASURE_TOKENS, 0, 0, 0 } },
-                                narrow = { VR_NARROW, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
                                 least = { 1024, 1024, 1, 0, 0, 0 },
                                 experts[] = { { EXPERT_SIZES, 1, 64, 8, 0 },
                                               { EXPERT_SIZES, VR_MEASURE_TOKENS, 64, 8, 0 } };
@@ -125,8 +123,6 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
     if (us[0] > 0 && us[1] > 0) {
         solve(us[0], flops[0], us[1], flops[1], 0.5, &out->prompt_product_us, &rate);
         out->tflops = rate / 1e6;
-        us[0] = time_product(s, type, &narrow, &bytes[0], &flops[0], NULL);
-        if (us[0] > 0) out->prompt_narrow_us = fmax(us[0] - flops[0] / rate, us[0] / 10);
     }
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &experts[i], &bytes[i], &flops[i], NULL);
     if (us[0] > 0) out->expert_gbs = bytes[0] / fmax(us[0] - out->product_us, us[0] * 0.6) / 1e3;

@@ -29,7 +29,6 @@ struct vr_measure_products {
     double kernels;                       /* that one of them starts */
     double cached_gbs;                    /* the host: while all weights are in its cache; else */
     double row_ns;                        /* … per row of the matrix */
-    double prompt_narrow_us;              /* a device: prompt_product_us where columns are few */
     double least_us;                      /* a device: per kernel of a product, however small */
     double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
 };

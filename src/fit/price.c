@@ -14,6 +14,7 @@
 /* Cells that one part of a device's attention reads, and from how many on there are all parts that there will be. */
 #define FEW_CELLS  256.0
 #define MANY_CELLS 4096.0
+#define NEXT_CELLS 8192.0 /* from here on the engine has another kernel for many heads over one of an f16 cache */
 
 static size_t place_of(const struct vr_pricing *p, uint32_t device)
 {
@@ -83,14 +84,17 @@ static enum vr_op_kind kind_of(const struct vr_work *w)
 static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
 
 /* What an operation's kernels cost at any size. Over a cache it was measured as a whole, however many kernels it is
- * made of; the more cells, the more parts there are to put together. */
+ * made of; the more cells, the more parts there are to put together, up to where it was measured, or to the next
+ * kernel. */
 static double kernels_ms(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *op,
                          enum vr_op_kind kind, double share)
 {
     if (w->phase == VR_PREFILL) return w->launches * s->launch_ms;
     if (!op) return w->launches * or_more(s->other_ms, s->launch_ms);
     if (kind != VR_OP_ATTENTION && kind != VR_OP_CACHE_PRODUCT) return w->launches * op->ms;
-    double parts = fmin(fmax((w->cells * share - FEW_CELLS) / (MANY_CELLS - FEW_CELLS), 0), 1);
+    double cells = w->cells * share, parts = fmax((cells - FEW_CELLS) / (MANY_CELLS - FEW_CELLS), 0);
+    bool more = op->kind == VR_OP_ATTENTION_MANY && w->type == VR_TYPE_F16 && cells <= NEXT_CELLS;
+    if (parts > 1 && !more) parts = 1;
     return w->n * (op->ms + parts * op->long_ms);
 }
 
@@ -122,12 +126,12 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
 }
 
-/* What a kernel of a product costs at any size: the shorter its rows, the sooner the last of its parts is done. */
-static double prompt_kernel_ms(const struct vr_speed *s, uint32_t type, double columns)
+/* What a kernel of a batch's product costs at any size. Floats are cuBLAS's work: it takes the host longer to start
+ * than the device to do, so what was measured is that, and price->submit_ms has part of it. */
+static double prompt_kernel_ms(const struct vr_speed *s, uint32_t type)
 {
-    double wide = or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
-    double narrow = or_more((double)s->prompt_narrow_ms[type], wide);
-    return narrow + (wide - narrow) * fmin(fmax((columns - VR_NARROW) / (VR_WIDE - VR_NARROW), 0), 1);
+    double ms = or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
+    return vr_type_is_quantized(type) ? ms : fmax(ms - s->prompt_submit_ms, 0);
 }
 
 /* all_bytes: of weights and caches that a token reads there */
@@ -144,7 +148,7 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
     double ms = fmax(reading, computing);
     if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
         ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
-    if (prompt) return ms + w->launches * prompt_kernel_ms(s, type, experts ? VR_WIDE : w->columns);
+    if (prompt) return ms + w->launches * prompt_kernel_ms(s, type);
     ms += w->launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
     return fmax(ms, w->launches * (double)s->least_ms[type]);
 }

@@ -24,7 +24,6 @@ struct vr_measured_type {
     double cached_gbs;                /* one token on the host, while all weights are in the processor's cache */
     double row_ns;                    /* one token on the host: per row of the matrix, however long, out of the cache */
     double us, prompt_us;             /* per kernel, at any size: one token, 512 tokens */
-    double prompt_narrow_us;          /* 512 tokens on a device: of a matrix with 1,024 columns */
     double least_us;                  /* one token on a device: per kernel, however small the matrix */
     double expert_prompt_gbs;         /* 512 tokens on a device: weights read, beside what expert_tflops counts */
 };

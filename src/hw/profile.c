@@ -109,7 +109,6 @@ static const struct field type_fields[] = {
     { "row_ns", REAL, F(vr_measured_type, row_ns), 0, 1e6, false },
     { "us", REAL, F(vr_measured_type, us), 0, 1e6, false },
     { "prompt_us", REAL, F(vr_measured_type, prompt_us), 0, 1e6, false },
-    { "prompt_narrow_us", REAL, F(vr_measured_type, prompt_narrow_us), 0, 1e6, false },
     { "least_us", REAL, F(vr_measured_type, least_us), 0, 1e6, false },
     { "expert_prompt_gbs", REAL, F(vr_measured_type, expert_prompt_gbs), 0, 1e9, false },
 };

@@ -217,7 +217,6 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         s->row_ns[id] = (float)t->row_ns;
         s->type_ms[id] = (float)(t->us / 1e3);
         s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
-        s->prompt_narrow_ms[id] = (float)(t->prompt_narrow_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
         s->expert_read[id] = (float)t->expert_prompt_gbs;
     }

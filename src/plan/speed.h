@@ -14,8 +14,6 @@
 
 #define VR_SPEED_TYPES 64 /* more than there are tensor types */
 #define VR_SPEED_HOST  VR_MAX_DEVICES
-#define VR_NARROW      1024 /* columns of the matrices that prompts were measured with */
-#define VR_WIDE        4096
 
 enum vr_op_kind {
 #define OP(kind, name, typed) VR_OP_##kind,
@@ -46,8 +44,7 @@ struct vr_speed {
     float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
     float row_ns[VR_SPEED_TYPES];       /* per row of a matrix that is not */
     float type_ms[VR_SPEED_TYPES], prompt_type_ms[VR_SPEED_TYPES]; /* per kernel of a product; 0: as of any type */
-    float prompt_narrow_ms[VR_SPEED_TYPES]; /* … with VR_NARROW columns, when that was with VR_WIDE; 0: the same */
-    float least_ms[VR_SPEED_TYPES];         /* per kernel of a product of one token, however small */
+    float least_ms[VR_SPEED_TYPES];    /* per kernel of a product of one token, however small */
     float expert_read[VR_SPEED_TYPES]; /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
     double cache_bytes;                /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;

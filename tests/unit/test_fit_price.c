@@ -276,27 +276,22 @@ static void test_types(void **state)
     struct vr_speeds s = machine();
     s.places[0].launch_ms = s.places[0].product_ms = 1; /* of types that were not measured */
     s.places[0].type_ms[VR_TYPE_F16] = 0.5f, s.places[0].prompt_type_ms[VR_TYPE_F16] = 0.25f;
-    s.places[0].prompt_narrow_ms[VR_TYPE_F16] = 0.125f;
     s.places[0].expert_read[VR_TYPE_F16] = 500;
     static const struct {
         const char *name;
         uint8_t phase;
-        uint32_t type, columns;
+        uint32_t type;
         double ms;
     } rows[] = {
-        { "MUL_MAT", VR_DECODE, VR_TYPE_F16, 1024, 1 + 2 * 0.5 },
-        { "MUL_MAT", VR_DECODE, Q8_0, 1024, 1 + 2 * 2 },
-        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 16384, 10 + 2 * 0.25 },
-        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 2560, 10 + 2 * 0.1875 },
-        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 512, 10 + 2 * 0.125 },
-        { "MUL_MAT", VR_PREFILL, Q8_0, 512, 10 + 2 * 1 },
-        { "MUL_MAT_ID", VR_PREFILL, VR_TYPE_F16, 1024, 2 + 40 + 2 * 0.25 },
-        { "MUL_MAT_ID", VR_PREFILL, Q8_0, 1024, 40 + 2 },
+        { "MUL_MAT", VR_DECODE, VR_TYPE_F16, 1 + 2 * 0.5 },
+        { "MUL_MAT", VR_DECODE, Q8_0, 1 + 2 * 2 },
+        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 10 + 2 * 0.25 },
+        { "MUL_MAT_ID", VR_PREFILL, VR_TYPE_F16, 2 + 40 + 2 * 0.25 },
+        { "MUL_MAT_ID", VR_PREFILL, Q8_0, 40 + 2 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_work row = { .phase = rows[i].phase, .type = rows[i].type, .n = 1, .launches = 2 };
         snprintf(row.name, sizeof row.name, "%s", rows[i].name);
-        row.columns = rows[i].columns;
         row.weight_bytes = 1000000000, row.flops = row.phase == VR_PREFILL ? 1000000000000 : 0;
         struct vr_works w = { .rows = &row, .n_rows = 1 };
         struct vr_pricing p = { .speeds = &s, .machine_device = (const uint16_t[]){ 0 }, .n_devices = 1 };

@@ -42,7 +42,7 @@ static void test_measured(void **state)
     make();
     struct vr_measured *x = &m.devices[0].measured;
     snprintf(x->when, sizeof x->when, "today");
-    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 2, 4, 3, 1.5, 450 };
+    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 2, 4, 1.5, 450 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
     x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->product_us = 1;
@@ -66,7 +66,6 @@ static void test_measured(void **state)
     assert_near(p->prompt_step_ms, 0);
     assert_near((double)p->type_ms[q4], 0.002);
     assert_near((double)p->prompt_type_ms[q4], 0.004);
-    assert_near((double)p->prompt_narrow_ms[q4], 0.003);
     assert_near((double)p->least_ms[q4], 0.0015);
     assert_near((double)p->expert_read[q4], 450);
     assert_near((double)p->expert_read[q8], 0);                 /* measured, and found to be no limit */
