@@ -126,9 +126,6 @@ static bool apart(const struct vr_batcher *b)
 
 static bool can_fill(const struct vr_batcher *b) { return b->e->on_devices && !b->e->unified && b->e->can_cut; }
 
-/* With more than one token: a window would move on, and what it left behind is gone. */
-static bool can_fill_prompts(const struct vr_batcher *b) { return can_fill(b) && !b->e->n_swa; }
-
 bool vr_batch_without_streams(const struct vr_batcher *b)
 {
     uint32_t spare = tokens_in(b, SPARE_MS, UINT32_MAX), batch = vr_batch_chunk(b);
@@ -150,7 +147,7 @@ static bool join(const struct vr_batcher *b, struct run *r, uint32_t i, uint32_t
     uint32_t n = r->to - r->from + 1, rest = left_text(slot->choice);
     uint32_t least = rest < r->least ? rest : r->least, held = slot->n > r->held ? slot->n : r->held;
     uint32_t each = rest > r->each ? rest : r->each;
-    bool whole = can_fill_prompts(b) && least >= each - each / 4 && held + each <= b->e->n_ctx_seq && n * each <= room;
+    bool whole = least >= each - each / 4 && held + each <= b->e->n_ctx_seq && n * each <= room;
     if (!whole && (rest < r->each || n * r->each > room)) return false;
     *r = (struct run){ i < r->from ? i : r->from, i < r->to ? r->to : i + 1, whole ? each : r->each, least, held };
     return true;
@@ -162,11 +159,12 @@ static uint32_t give_run(struct vr_batcher *b)
     uint32_t chunk = vr_batch_chunk(b), rest = left_text(c), i = (uint32_t)(c->slot - b->slots.slot), given = 0;
     struct run r = { i, i + 1, rest < chunk ? rest : chunk, rest, c->slot->n };
     uint32_t room = r.each <= tokens_in(b, BRIEF_MS, b->e->n_batch) ? b->e->n_batch : chunk;
+    bool fill = can_fill(b) && !b->e->n_swa; /* of several tokens: a window would move on, and what it left is gone */
     while (join(b, &r, r.to, room) || join(b, &r, r.from - 1, room)) continue;
     for (i = r.from; i < r.to; i++) {
-        uint32_t n = give_prompt(b->slots.slot[i].choice, r.each);
-        b->slots.slot[i].n_filler = r.each - n;
-        b->totals.filler_tokens += r.each - n;
+        uint32_t n = give_prompt(b->slots.slot[i].choice, r.each), lacks = fill ? r.each - n : 0;
+        b->slots.slot[i].n_filler = lacks;
+        b->totals.filler_tokens += lacks;
         given += n;
     }
     b->n_meanwhile += (r.to - r.from) * r.each;
