@@ -167,9 +167,8 @@ static void show_machine(struct vr_buf *out, const struct vr_machine *m, const c
         show_measured(out, m->devices[i].id, m->devices[i].name, &m->devices[i].measured, true);
     for (size_t i = 0, n = 0; i < m->n_links; i++)
         if (m->links[i].measured_gbs > 0)
-            vr_buf_addf(out, "%s  %s and %s: %.0f GB/s, a token takes %.0f us from one to the other\n", n++ ? "" : "\n",
-                        m->devices[m->links[i].a].id, m->devices[m->links[i].b].id, m->links[i].measured_gbs,
-                        m->links[i].measured_us);
+            vr_buf_addf(out, "%s  %s and %s: %.0f GB/s, %.1f us\n", n++ ? "" : "\n", m->devices[m->links[i].a].id,
+                        m->devices[m->links[i].b].id, m->links[i].measured_gbs, m->links[i].measured_us);
     for (const char *at = m->note; *at;) {
         size_t n = strcspn(at, "\n");
         vr_buf_addf(out, "\n  note: %.*s\n", (int)n, at);

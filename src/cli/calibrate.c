@@ -42,7 +42,6 @@ struct work {
     char dir[64];   /* of the small models */
     char paths[N_TINY][96];
     struct vr_measure_run runs[N_TINY]; /* of the small models, wholly on the device */
-    double hop_us;                      /* of a token from one device to another, beside the copy; -1: not known yet */
     unsigned done, of;
     bool has_gpus;
 };
@@ -88,21 +87,12 @@ static void work_done(struct work *w)
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
 }
 
-/* Where a small model runs: on a device, with its experts or with half of its layers on the host or with half of them
- * on another device, or (budget NULL) wholly on the host. */
+/* Where a small model runs: on a device, with its experts or with half of its layers on the host, or (budget NULL)
+ * wholly on the host. */
 struct where {
     const struct vr_budget *budget;
     bool experts_on_host, half_on_host;
-    const struct vr_budget *peer;
 };
-static const double halves[] = { 1, 1 };
-
-/* For CUDA_VISIBLE_DEVICES; devices that are one card, shown as several, are visible by it. */
-static void name_visible(const struct vr_machine *m, size_t a, size_t b, char *out, size_t n)
-{
-    bool one_card = a == b || vr_device_same_card(&m->devices[a], &m->devices[b]);
-    snprintf(out, n, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
-}
 
 static int layers_of(const struct where *x) { return !x->budget ? 0 : x->half_on_host ? 1 + FEW / 2 : 1000; }
 
@@ -114,19 +104,11 @@ static bool run_tiny(const struct work *w, size_t which, const struct where *x, 
     vr_json_add_string(&json, w->paths[which]);
     vr_buf_adds(&json, ",\"cpu\":");
     vr_json_add_string(&json, w->cpu);
-    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false",
-                N_CTX, layers_of(x),
-                x->peer     ? "\"CUDA0\",\"CUDA1\""
-                : x->budget ? "\"CUDA0\""
-                            : "",
+    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false}",
+                N_CTX, layers_of(x), x->budget ? "\"CUDA0\"" : "",
                 x->experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
-    if (x->peer) vr_buf_addf(&json, ",\"tensor_split\":[%g,%g]", halves[0], halves[1]);
-    vr_buf_addc(&json, '}', 1);
     if (x->budget) {
-        char visible[160];
-        name_visible(&w->in->machine, x->budget->device, (x->peer ? x->peer : x->budget)->device, visible,
-                     sizeof visible);
-        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", visible);
+        vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", w->in->machine.devices[x->budget->device].uuid);
         vr_buf_addc(&env, '\0', 1);
     }
     return vr_measure_run(vr_buf_str(&json), env.data, env.n, 96, seconds, STEP_MS, out, err);
@@ -138,9 +120,8 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
 {
     VR_AUTO(vr_model) model = vr_model_open(w->paths[which], err);
     if (!model) return false;
-    struct vr_budgets budgets = { .n = x->peer ? 2 : x->budget ? 1 : 0 };
+    struct vr_budgets budgets = { .n = x->budget ? 1 : 0 };
     if (x->budget) budgets.items[0] = *x->budget;
-    if (x->peer) budgets.items[1] = *x->peer;
     struct vr_fit_ask ask = { .model = model,
                               .machine = &w->in->machine,
                               .budgets = &budgets,
@@ -153,7 +134,6 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
     ask.context.n_batch = ask.context.n_ubatch = 512;
     ask.context.flash_attn = true;
     struct vr_given given = { .n_gpu_layers = layers_of(x), .overrides = x->experts_on_host ? "exps=CPU" : NULL };
-    if (x->peer) given.split = halves, given.n_split = VR_COUNT(halves);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_fit_given(&ask, &given, &outcome, err)) return false;
     for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = outcome.verdict.price.step_ms[phase];
@@ -235,7 +215,7 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     const struct where x = { .budget = budget };
     memset(w->runs, 0, sizeof w->runs);
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
-        if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err)) return false; /* memory, not time */
+        if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err)) return false; /* its memory, not its time */
     if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
     uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
     m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -437,51 +417,25 @@ static struct vr_link *link_between(struct vr_machine *m, uint16_t a, uint16_t b
     return &m->links[m->n_links++];
 }
 
-/* What a hop costs in a model that has half of its layers on each: the engine's own work for another device is more
- * than the copy. The same for all pairs, which would take too long one by one. */
-static void solve_hop(struct work *w, const struct vr_budget *a, const struct vr_budget *b, struct vr_link *l)
-{
-    struct vr_measure_run r = { 0 };
-    struct vr_speeds s;
-    struct vr_err err = { 0 };
-    const struct where x = { .budget = a, .peer = b };
-    double base[VR_N_PHASES], with[VR_N_PHASES];
-    bool ok = run_tiny(w, TINY_FEW, &x, 1, &r, &err);
-    vr_speeds_of(&w->in->machine, &s);
-    for (int one = 0; one < 2 && ok; one++) {
-        s.direct[a->device][b->device].ms = s.direct[b->device][a->device].ms = one;
-        ok = price_tiny(w, TINY_FEW, &x, &s, 0, one ? with : base, &err);
-    }
-    if (!ok) {
-        vr_machine_note(&w->in->machine, "a model on two devices: %s", err.msg);
-        return;
-    }
-    double n = with[VR_DECODE] - base[VR_DECODE], us = (took_ms(&r, VR_DECODE) - base[VR_DECODE]) * 1e3;
-    w->hop_us = n > 0 ? fmax(us / n - l->measured_us, 0) : 0;
-}
-
-static void measure_pair(struct work *w, const struct vr_budget *a, const struct vr_budget *b)
+static void measure_pair(struct work *w, uint16_t a, uint16_t b)
 {
     struct vr_machine *m = &w->in->machine;
-    const char *ids[] = { m->devices[a->device].id, m->devices[b->device].id };
     char visible[160];
-    name_visible(m, a->device, b->device, visible, sizeof visible);
+    bool one_card = vr_device_same_card(&m->devices[a], &m->devices[b]);
+    snprintf(visible, sizeof visible, one_card ? "%s" : "%s,%s", m->devices[a].uuid, m->devices[b].uuid);
     struct vr_measure_where where = {
         .device = "CUDA0", .peer = "CUDA1", .visible = visible, .cpu = w->cpu, .timeout_ms = STEP_MS
     };
     struct vr_measure_link x;
     struct vr_err err = { 0 };
-    tell(w, "%s and %s: copies between them", ids[0], ids[1]);
-    struct vr_link *l =
-        link_between(m, a->device < b->device ? a->device : b->device, a->device < b->device ? b->device : a->device);
+    tell(w, "%s and %s: copies between them", m->devices[a].id, m->devices[b].id);
+    struct vr_link *l = link_between(m, a < b ? a : b, a < b ? b : a);
     if (!l || !vr_measure_pair(&where, &x, &err)) {
-        vr_machine_note(m, "%s and %s: %s", ids[0], ids[1], err.msg);
+        vr_machine_note(m, "%s and %s: %s", m->devices[a].id, m->devices[b].id, err.msg);
         return;
     }
     l->measured_gbs = fmin(x.up_gbs, x.down_gbs);
     l->measured_us = fmax(x.up_us, x.down_us);
-    if (w->hop_us < 0) solve_hop(w, a, b, l);
-    l->measured_us += fmax(w->hop_us, 0);
 }
 
 /* The first card of the same make before this one; -1: none. */
@@ -587,7 +541,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
 {
     warn_if_busy(&in->machine);
     forget_old(in);
-    VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .hop_us = -1, .has_gpus = in->budgets.n > 0 };
+    VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
     w.of = count_steps(&w);
     struct vr_host *host = &in->machine.host;
@@ -600,7 +554,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
             const struct vr_link *l =
                 vr_machine_link(&in->machine, in->budgets.items[i].device, in->budgets.items[k].device);
             if (c->missing_only && l && l->measured_gbs > 0) continue;
-            measure_pair(&w, &in->budgets.items[i], &in->budgets.items[k]);
+            measure_pair(&w, in->budgets.items[i].device, in->budgets.items[k].device);
         }
     if (!own->when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", in->machine.note);
     return true;
