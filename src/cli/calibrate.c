@@ -215,7 +215,8 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     const struct where x = { .budget = budget };
     memset(w->runs, 0, sizeof w->runs);
     for (size_t i = 0; i < (budget ? N_TINY : TINY_FEW + 1); i++)
-        if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err)) return false; /* its memory, not its time */
+        if (!run_tiny(w, i, &x, i == TINY_FLOATS ? 0.05 : 1, &runs[i], err))
+            return false; /* its memory, not its time */
     if (!budget) return solve_step(w, &runs[TINY_FEW], m, err);
     uint64_t floats = outside(&runs[TINY_FLOATS]), experts = outside(&runs[TINY_EXPERTS]);
     m->runtime_bytes = outside(&runs[TINY_MANY]);
@@ -295,7 +296,8 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
         struct vr_measured_type *t = type_row(m, name);
         if (!t) continue;
         t->gbs = p.gbs, t->tflops = p.tflops, t->expert_gbs = p.expert_gbs, t->expert_tflops = p.expert_tflops;
-        t->cached_gbs = p.cached_gbs, t->row_ns = p.row_ns, t->least_us = p.least_us;
+        t->cached_gbs = p.cached_gbs, t->wide_gbs = p.wide_gbs;
+        t->row_ns = p.row_ns, t->expert_row_ns = p.expert_row_ns, t->least_us = p.least_us;
         t->expert_prompt_gbs = p.expert_prompt_gbs;
         double kernels = p.kernels > 0 ? p.kernels : 1;
         t->us = fixed[n] = p.product_us / kernels;

@@ -15,6 +15,7 @@
 #include "engine/fusion.h"
 #include "engine/measure_child.h"
 #include "engine/measure_stage.h"
+#include "plan/speed.h"
 
 #define GPU_BYTES   ((uint64_t)256 << 20) /* of weights per graph */
 #define HOST_BYTES  ((uint64_t)192 << 20) /* and on large hosts, whose caches are too: */
@@ -25,7 +26,7 @@
 /* --- products --- */
 
 struct product {
-    int64_t k, rows, tokens, experts, used; /* experts 0: a plain one */
+    int64_t k, rows, tokens, experts, used; /* experts 0: a plain one; fewer columns than rows: each has its input */
     uint64_t room;                          /* weights of all nodes together; 0: more than a cache holds */
 };
 
@@ -44,12 +45,14 @@ static double time_product(struct vr_stage *s, uint32_t type, const struct produ
     if (s->host && p->tokens == 1 && n_nodes < 8) n_nodes = 8; /* other experts each */
     if (p->tokens > 1 && n_nodes > 12) n_nodes = 12;
     if (p->tokens > 1 && s->host && n_nodes > 3) n_nodes = 3;
+    int64_t inputs = !p->experts ? p->tokens : p->k < p->rows ? p->used : 1;
     struct ggml_tensor *w[VR_TIMING_NODES],
-        *x = ggml_new_tensor_3d(b.rest, GGML_TYPE_F32, p->k, p->experts ? 1 : p->tokens, p->experts ? p->tokens : 1);
+        *x = ggml_new_tensor_3d(b.rest, GGML_TYPE_F32, p->k, inputs, p->experts ? p->tokens : 1);
     if (n_weights > n_nodes) n_weights = n_nodes;
     for (int i = 0; i < n_weights; i++)
         w[i] = ggml_new_tensor_3d(b.weights, (enum ggml_type)type, p->k, p->rows, experts);
     b.n_experts = (int)p->experts;
+    b.n_weights = n_weights;
     for (int i = 0; i < n_nodes; i++) {
         struct ggml_tensor *node;
         if (p->experts) {
@@ -84,8 +87,8 @@ static void solve(double small_us, double small, double large_us, double large, 
     *fixed_us = fmax(small_us - small * slope, 0);
 }
 
-#define MODEL_SIZES  4096      /* columns, as models of 8 B have them */
-#define EXPERT_SIZES 2048, 768 /* columns and rows of an expert */
+#define MODEL_SIZES  VR_LONG_COLUMNS /* as models of 8 B have them */
+#define EXPERT_SIZES 2048, 768       /* columns and rows of an expert */
 
 /* A quarter of the tokens for the same experts: what each expert costs by itself, and what each token more does. */
 static void measure_few_each(struct vr_stage *s, uint32_t type, const struct product *many, double many_us,
@@ -133,12 +136,13 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
 
 /* --- … on the host --- */
 
-enum { SMALL, LARGER, SHORT_ROWS, LONG_ROWS, BATCH, EXPERTS, EXPERTS_BATCH, N_FIGURES };
+enum { SMALL, LARGER, SHORT_ROWS, LONG_ROWS, WIDE, BATCH, EXPERTS_SHORT, EXPERTS, EXPERTS_BATCH, N_FIGURES };
 
 static const struct product host_products[N_FIGURES] = {
     [SMALL] = { 1024, 128, 1, 0, 0, CACHE_BYTES },    [LARGER] = { 1024, 1024, 1, 0, 0, CACHE_BYTES },
     [SHORT_ROWS] = { 1024, 16384, 1, 0, 0, 0 },       [LONG_ROWS] = { MODEL_SIZES, 8192, 1, 0, 0, 0 },
-    [BATCH] = { MODEL_SIZES, 4096, 256, 0, 0, 0 },    [EXPERTS] = { EXPERT_SIZES, 1, 64, 8, 0 },
+    [WIDE] = { VR_WIDE_COLUMNS, 4096, 1, 0, 0, 0 },   [BATCH] = { MODEL_SIZES, 4096, 256, 0, 0, 0 },
+    [EXPERTS_SHORT] = { 768, 2048, 1, 64, 8, 0 },     [EXPERTS] = { EXPERT_SIZES, 1, 64, 8, 0 },
     [EXPERTS_BATCH] = { EXPERT_SIZES, 64, 64, 8, 0 },
 };
 
@@ -152,10 +156,25 @@ static bool time_figures(struct vr_stage *s, uint32_t type, struct figure f[N_FI
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < N_FIGURES; i++) {
             double us = time_product(s, type, &host_products[i], &f[i].bytes, &f[i].flops, NULL);
-            if (us <= 0 && i < EXPERTS) return false;
+            if (us <= 0 && i < EXPERTS_SHORT) return false;
             if (pass == 0 || us < f[i].us) f[i].us = us;
         }
     return true;
+}
+
+/* Two shapes: what each row costs, however long it is, and each byte. */
+static void solve_rows(const struct figure f[2], const struct product p[2], double fixed_us, double most_fixed,
+                       double *row_ns, double *gbs)
+{
+    double each[2], bytes[2], rate;
+    for (int i = 0; i < 2; i++) {
+        double rows = (double)(p[i].rows * (p[i].experts ? p[i].used : 1));
+        each[i] = (f[i].us - fixed_us) / rows;
+        bytes[i] = f[i].bytes / rows;
+    }
+    solve(each[0], bytes[0], each[1], bytes[1], most_fixed, row_ns, &rate);
+    *row_ns *= 1e3;
+    *gbs = rate / 1e3;
 }
 
 /* On the host what any size costs (threads meet, the vector is rounded) is a few microseconds: only small products,
@@ -164,24 +183,20 @@ static bool time_figures(struct vr_stage *s, uint32_t type, struct figure f[N_FI
 static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
 {
     struct figure f[N_FIGURES];
-    double rate, each[2], bytes[2]; /* of a row */
+    double rate;
     if (!time_figures(s, type, f)) return false;
     solve(f[SMALL].us, f[SMALL].bytes, f[LARGER].us, f[LARGER].bytes, 0.5, &out->product_us, &rate);
     out->cached_gbs = rate / 1e3;
     out->prompt_product_us = out->product_us;
     out->kernels = 1;
-    for (int i = 0; i < 2; i++) {
-        double rows = (double)host_products[SHORT_ROWS + i].rows;
-        each[i] = (f[SHORT_ROWS + i].us - out->product_us) / rows;
-        bytes[i] = f[SHORT_ROWS + i].bytes / rows;
-    }
-    solve(each[0], bytes[0], each[1], bytes[1], 0.2, &out->row_ns, &rate);
-    out->row_ns *= 1e3;
-    out->gbs = rate / 1e3;
+    solve_rows(&f[SHORT_ROWS], &host_products[SHORT_ROWS], out->product_us, 0.2, &out->row_ns, &out->gbs);
+    double rows_us = out->row_ns * (double)host_products[WIDE].rows / 1e3;
+    out->wide_gbs = f[WIDE].bytes / fmax(f[WIDE].us - out->product_us - rows_us, f[WIDE].us / 2) / 1e3;
     out->tflops = f[BATCH].flops / (f[BATCH].us - out->product_us) / 1e6;
-    double rows_us = out->row_ns * (double)(host_products[EXPERTS].rows * host_products[EXPERTS].used) / 1e3;
-    double one = f[EXPERTS].us, many = f[EXPERTS_BATCH].us;
-    if (one > 0) out->expert_gbs = f[EXPERTS].bytes / fmax(one - out->product_us - rows_us, one * 0.6) / 1e3;
+    if (f[EXPERTS_SHORT].us > 0 && f[EXPERTS].us > 0)
+        solve_rows(&f[EXPERTS_SHORT], &host_products[EXPERTS_SHORT], out->product_us, 0.5, &out->expert_row_ns,
+                   &out->expert_gbs);
+    double many = f[EXPERTS_BATCH].us;
     if (many > 0) out->expert_tflops = f[EXPERTS_BATCH].flops / fmax(many - out->product_us, many * 0.6) / 1e6;
     return true;
 }

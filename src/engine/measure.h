@@ -28,7 +28,8 @@ struct vr_measure_products {
     double product_us, prompt_product_us; /* per product, at any size */
     double kernels;                       /* that one of them starts */
     double cached_gbs;                    /* the host: while all weights are in its cache; else */
-    double row_ns;                        /* … per row of the matrix */
+    double wide_gbs;                      /* … with many columns */
+    double row_ns, expert_row_ns;         /* … per row of the matrix */
     double least_us;                      /* a device: per kernel of a product, however small */
     double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
 };

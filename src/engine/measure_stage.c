@@ -237,19 +237,23 @@ bool vr_timing_allocate(struct vr_timing *b)
     return b->buf != NULL;
 }
 
-/* Other experts each time, as tokens choose them. */
+/* Other experts each time, as tokens choose them. A token's on the host in order, each again when all others had their
+ * turn: of as few as there are here, a cache would know some. */
 static void choose_experts(struct vr_timing *b, uint32_t *seed)
 {
     static int32_t ids[VR_MEASURE_TOKENS * 16];
+    uint32_t uses = b->n_ids ? (uint32_t)((b->n_ids + b->n_weights - 1) / b->n_weights) : 0; /* of one tensor */
     for (int i = 0; i < b->n_ids; i++) {
         int64_t used = b->ids[i]->ne[0], tokens = b->ids[i]->ne[1];
+        uint32_t part = (uint32_t)(b->n_experts / used), turn = b->turn * uses + (uint32_t)(i / b->n_weights);
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t k = 0; k < used; k++) { /* different ones: each from its own part */
-                int part = b->n_experts / (int)used;
-                ids[t * used + k] = (int32_t)k * part + (int32_t)((noise(seed) >> 16) % (uint32_t)part);
+                uint32_t which = b->s->host && tokens == 1 ? turn : noise(seed) >> 16;
+                ids[t * used + k] = (int32_t)((uint32_t)k * part + which % part);
             }
         ggml_backend_tensor_set(b->ids[i], ids, 0, (size_t)(used * tokens) * sizeof *ids);
     }
+    b->turn++;
 }
 
 /* Runs n graphs in turn until enough was computed: whatever else the computer does for a while then hits them all. */

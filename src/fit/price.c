@@ -142,8 +142,8 @@ static double work_ms(const struct vr_pricing *p, const struct vr_work *w, doubl
     if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0)
         return other_ms(s, w, w->device < p->n_devices, read_share(p, w), all_bytes);
     bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
-    double row_bytes = (double)vr_type_row_bytes(type, w->columns), bytes = (double)w->weight_bytes;
-    double reading = vr_speed_read_ms(s, type, experts, bytes, row_bytes > 0 ? bytes / row_bytes : 0, all_bytes);
+    double bytes = (double)w->weight_bytes;
+    double reading = vr_speed_read_ms(s, type, experts, bytes, w->columns, all_bytes);
     double computing = (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9);
     double ms = fmax(reading, computing);
     if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */

@@ -22,7 +22,8 @@ struct vr_measured_type {
     double gbs, tflops;               /* one token: weights read, 10^9 bytes/s; 512 tokens: 10^12 operations/s */
     double expert_gbs, expert_tflops; /* the same where each token chooses its experts */
     double cached_gbs;                /* one token on the host, while all weights are in the processor's cache */
-    double row_ns;                    /* one token on the host: per row of the matrix, however long, out of the cache */
+    double wide_gbs;                  /* one token on the host: weights read of a matrix with 14,336 columns */
+    double row_ns, expert_row_ns;     /* one token on the host: per row of the matrix, however long, out of the cache */
     double us, prompt_us;             /* per kernel, at any size: one token, 512 tokens */
     double least_us;                  /* one token on a device: per kernel, however small the matrix */
     double expert_prompt_gbs;         /* 512 tokens on a device: weights read, beside what expert_tflops counts */

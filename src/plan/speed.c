@@ -214,7 +214,9 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         if (t->expert_gbs > 0) s->expert_share[id] = (float)(t->expert_gbs / best);
         if (t->expert_tflops > 0) s->expert_matrix[id] = (float)t->expert_tflops;
         if (t->cached_gbs > 0) s->cached_share[id] = (float)(t->cached_gbs / best);
+        if (t->wide_gbs > 0) s->wide_share[id] = (float)(t->wide_gbs / best);
         s->row_ns[id] = (float)t->row_ns;
+        s->expert_row_ns[id] = (float)t->expert_row_ns;
         s->type_ms[id] = (float)(t->us / 1e3);
         s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
@@ -268,11 +270,17 @@ static double from_memory(const struct vr_speed *s, double all_bytes)
     return fmin(fmax((log2(all_bytes / s->cache_bytes) + 1) / 2, 0), 1);
 }
 
-double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, double rows,
+double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, uint32_t columns,
                         double all_bytes)
 {
     double share = (double)(experts ? s->expert_share : s->share)[type], cached = (double)s->cached_share[type];
-    double memory = bytes / (s->gbs * share * 1e6) + rows * (double)s->row_ns[type] / 1e6;
+    double row_ns = (double)(experts ? s->expert_row_ns : s->row_ns)[type], wide = (double)s->wide_share[type];
+    double row_bytes = (double)vr_type_row_bytes(type, columns), rows = row_bytes > 0 ? bytes / row_bytes : 0;
+    if (!experts && wide > 0) { /* the longer the vector, the less of it stays at hand */
+        double part = fmin(fmax(((double)columns - VR_LONG_COLUMNS) / (VR_WIDE_COLUMNS - VR_LONG_COLUMNS), 0), 1);
+        share = 1 / ((1 - part) / share + part / wide);
+    }
+    double memory = bytes / (s->gbs * share * 1e6) + rows * row_ns / 1e6;
     if (!(cached > 0)) return memory;
     double cache = bytes / (s->gbs * cached * 1e6), part = from_memory(s, all_bytes);
     return part * memory + (1 - part) * fmin(cache, memory);

@@ -12,8 +12,10 @@
 
 #include "hw/machine.h"
 
-#define VR_SPEED_TYPES 64 /* more than there are tensor types */
-#define VR_SPEED_HOST  VR_MAX_DEVICES
+#define VR_SPEED_TYPES  64 /* more than there are tensor types */
+#define VR_SPEED_HOST   VR_MAX_DEVICES
+#define VR_LONG_COLUMNS 4096  /* of matrices whose rows are long, and of */
+#define VR_WIDE_COLUMNS 14336 /* those that lead back from a layer's widest place */
 
 enum vr_op_kind {
 #define OP(kind, name, typed) VR_OP_##kind,
@@ -41,8 +43,9 @@ struct vr_speed {
     double tflops;                /* that matrix products reach in large batches */
     float matrix[VR_SPEED_TYPES]; /* TFLOPS of a batch's product with this type */
     float expert_share[VR_SPEED_TYPES], expert_matrix[VR_SPEED_TYPES]; /* the same where tokens choose experts */
-    float cached_share[VR_SPEED_TYPES]; /* of gbs, with all weights in the processor's cache */
-    float row_ns[VR_SPEED_TYPES];       /* per row of a matrix that is not */
+    float cached_share[VR_SPEED_TYPES];                          /* of gbs, with all weights in the processor's cache */
+    float wide_share[VR_SPEED_TYPES];                            /* of gbs, with VR_WIDE_COLUMNS; 0: as any */
+    float row_ns[VR_SPEED_TYPES], expert_row_ns[VR_SPEED_TYPES]; /* per row of a matrix that is not */
     float type_ms[VR_SPEED_TYPES], prompt_type_ms[VR_SPEED_TYPES]; /* per kernel of a product; 0: as of any type */
     float least_ms[VR_SPEED_TYPES];    /* per kernel of a product of one token, however small */
     float expert_read[VR_SPEED_TYPES]; /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
@@ -89,7 +92,7 @@ const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kin
 /* When a token reads all_bytes of weights and caches in all: what fits into the processor's cache is faster. TFLOPS of
  * an operation, and milliseconds for reading the weights of a product. */
 double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double all_bytes);
-double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, double rows,
+double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, uint32_t columns,
                         double all_bytes);
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */
 double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, double operations, double launches);

@@ -42,7 +42,7 @@ static void test_measured(void **state)
     make();
     struct vr_measured *x = &m.devices[0].measured;
     snprintf(x->when, sizeof x->when, "today");
-    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 2, 4, 1.5, 450 };
+    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 0, 0, 2, 4, 1.5, 450 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
     x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->product_us = 1;
@@ -100,9 +100,35 @@ static void test_empty(void **state)
     }
 }
 
+/* Reading weights on the host: what each row costs, and each byte, of rows up to 4,096 columns, from 14,336 on and
+ * between; experts by figures of their own. */
+static void test_rows(void **state)
+{
+    (void)state;
+    make();
+    snprintf(m.host.measured.when, sizeof m.host.measured.when, "today");
+    m.host.measured.types[m.host.measured.n_types++] = (struct vr_measured_type){
+        .name = "f16", .gbs = 40, .expert_gbs = 20, .wide_gbs = 20, .row_ns = 10, .expert_row_ns = 50
+    };
+    vr_speeds_of(&m, &s);
+    const struct vr_speed *p = &s.places[VR_SPEED_HOST];
+    uint32_t f16 = vr_type_by_name("f16");
+    static const struct {
+        uint32_t columns;
+        bool experts;
+        double ms; /* for 1000 rows */
+    } rows[] = { { 1024, false, 2.048e6 / 40e6 + 0.01 },         { 4096, false, 8.192e6 / 40e6 + 0.01 },
+                 { 9216, false, 18.432e6 * 0.75 / 20e6 + 0.01 }, { 14336, false, 28.672e6 / 20e6 + 0.01 },
+                 { 20480, false, 40.96e6 / 20e6 + 0.01 },        { 14336, true, 28.672e6 / 20e6 + 0.05 } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        double ms = vr_speed_read_ms(p, f16, rows[i].experts, rows[i].columns * 2000.0, rows[i].columns, 0);
+        if (fabs(ms - rows[i].ms) > 1e-6) fail_msg("row %zu: %g ms, not %g", i, ms, rows[i].ms);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_unmeasured), cmocka_unit_test(test_measured),
-                                        cmocka_unit_test(test_empty) };
+                                        cmocka_unit_test(test_rows), cmocka_unit_test(test_empty) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
