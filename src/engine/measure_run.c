@@ -287,8 +287,8 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     if (!time_prompt(e, &b, &at, some, a->seconds, &out->prefill_ms[0], err)) return false;
     out->prefill_fill[0] = middle_fill(e, at);
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
+    if (at > until) llama_memory_clear(e->memory, false), at = 0; /* a small context: room for the tokens */
     if (at < until && !read_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;
-    if (at >= until && out->prefill_ms[1] == 0) out->prefill_ms[1] = out->prefill_ms[0];
     out->prefill_fill[1] = middle_fill(e, at);
     if (at + n + WARM_TOKENS <= room &&
         !time_tokens(e, &b, n, a->seconds, at, &out->decode_ms[1], &out->decode_fill[1], err))

@@ -15,7 +15,7 @@
 #include "engine/engine.h"
 #include "engine/measure_child.h"
 
-#define LEAST_MS     40.0 /* of computing per figure */
+#define LEAST_MS     30.0 /* of computing per figure */
 #define MOST_MS      150.0
 #define MAX_ROUNDS   200
 #define NOISE_VALUES 65536
