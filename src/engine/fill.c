@@ -9,7 +9,7 @@
  * pass over the weights. Where they have cells of their own, a pass takes the same number of tokens of each sequence,
  * and only of such as are numbered without a gap. So there
  * - tokens are written in the order of the slots;
- * - streams and prompts have batches of their own, in turns;
+ * - streams and prompts have batches of their own, in turns, but for a token of each prompt between two streams;
  * - a batch of prompts takes the same number of tokens of each, and they are neighbours;
  * - on devices, where a row costs little, what is missing is filled: a gap between streams, the end of a prompt that is
  * a little shorter than its neighbours. Nobody asks for the result, and vr_batch_unfill() takes it out again. */
@@ -171,6 +171,24 @@ static uint32_t give_run(struct vr_batcher *b)
     return given;
 }
 
+/* A prompt between two streams goes along with one token, so there is no gap; but not with its last one, whose logits
+ * there may be no room for. */
+static uint32_t give_between(struct vr_batcher *b, uint32_t before)
+{
+    uint32_t given = before, from = b->slots.n, to = 0;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        const struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c || c->n_add == 0) continue;
+        if (from > i) from = i;
+        to = i;
+    }
+    for (uint32_t i = from; i < to && given < b->e->n_batch; i++) {
+        struct vr_choice *c = b->slots.slot[i].choice;
+        if (c && c->state == VR_PROMPT && left(c) > 1) given += give_prompt(c, 1);
+    }
+    return given - before;
+}
+
 static uint32_t give(struct vr_batcher *b, bool with_prompts)
 {
     for (uint32_t i = 0; i < b->slots.n; i++) {
@@ -180,7 +198,8 @@ static uint32_t give(struct vr_batcher *b, bool with_prompts)
     if (with_prompts && vr_batch_without_streams(b)) return give_run(b);
     b->n_meanwhile = 0;
     uint32_t given = give_streams(b);
-    return given + (with_prompts && !apart(b) ? give_prompts(b, given) : 0);
+    if (!with_prompts) return given;
+    return given + (apart(b) ? give_between(b, given) : give_prompts(b, given));
 }
 
 /* --- tokens --- */
