@@ -73,7 +73,7 @@ struct vr_batcher {
     double began_ms;      /* computing since the engine last gave a result */
     uint32_t n_unsettled; /* prompt tokens since then */
     uint32_t n_meanwhile; /* prompt tokens since the streams had their turn, where they have turns */
-    uint32_t n_runs;
+    uint32_t n_runs;      /* batches of prompts alone */
     double rate_ms, prompt_rate, text_rate;
     struct vr_totals rated;
 };
