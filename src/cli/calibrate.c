@@ -147,8 +147,7 @@ static double took_ms(const struct vr_measure_run *r, enum vr_phase phase)
 
 /* A device: what a kernel more costs (started by the host or run, whichever takes longer) is the difference of the two
  * models; what is left of the small one is the step's. */
-static bool solve_launches(struct work *w, const struct vr_budget *budget, const struct vr_measure_run runs[N_TINY],
-                           struct vr_measured *m, struct vr_err *err)
+static bool solve_launches(struct work *w, const struct vr_budget *budget, struct vr_measured *m, struct vr_err *err)
 {
     struct vr_speeds s;
     const struct where x = { .budget = budget };
@@ -167,7 +166,7 @@ static bool solve_launches(struct work *w, const struct vr_budget *budget, const
             if (!price_tiny(w, (size_t)i, &x, &s, fill[phase], ms, err)) return false;
             with[i][phase] = ms[phase];
         }
-        for (int phase = 0; phase < VR_N_PHASES; phase++) took[i][phase] = took_ms(&runs[i], phase);
+        for (int phase = 0; phase < VR_N_PHASES; phase++) took[i][phase] = took_ms(&w->runs[i], phase);
     }
     double each = fmax((took[1][VR_DECODE] - took[0][VR_DECODE]) / (with[1][VR_DECODE] - with[0][VR_DECODE]), 0);
     m->submit_us = fmax(each * 1e3, 0.01);
@@ -222,7 +221,7 @@ static bool measure_runs(struct work *w, const struct vr_budget *budget, struct 
     m->runtime_bytes = outside(&runs[TINY_MANY]);
     uint64_t most = floats > experts ? floats : experts;
     m->blas_bytes = most > m->runtime_bytes ? most - m->runtime_bytes : 0;
-    return solve_launches(w, budget, runs, m, err);
+    return solve_launches(w, budget, m, err);
 }
 
 /* What a run with something on the host takes beyond its price, for each change between device and host. Generating, it

@@ -87,8 +87,8 @@ void vr_choice_end(struct vr_batcher *b, struct vr_choice *c, enum vr_end reason
 /* Ends the job with an ERROR frame. */
 void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const char *message);
 
-/* Makes the next batch: a token of every stream, and of the prompts what there is time for. Returns how many tokens of
- * choices are in it; 0: nothing to do. */
+/* Makes the next batch: a token of every stream, of the prompts what there is time for, or both. Returns how many
+ * tokens of choices are in it; 0: nothing to do. */
 uint32_t vr_batch_fill(struct vr_batcher *b, bool with_prompts);
 /* It will be one of prompts alone: the streams have their turn later. */
 bool vr_batch_without_streams(const struct vr_batcher *b);

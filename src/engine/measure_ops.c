@@ -18,6 +18,9 @@
 #include "gguf/type.h"
 #include "plan/speed.h"
 
+/* From Ada on ggml has one kernel for many heads over one of an f16 cache up to here, and another, faster one beyond.
+ */
+enum { ADA = 890, NEXT_CELLS = 8192 };
 enum { HEAD = 128, HEADS = 32, GROUP = 4, MANY = 8, KV = HEADS / GROUP, WIDTH = HEAD * HEADS, FF = 14336 };
 
 struct op {
@@ -270,6 +273,7 @@ static void measure_long(struct vr_stage *s, struct op o, const struct times *fe
     out->gbs = 1 / slope / 1e3;
     out->us = fmax(few->us - few->bytes * slope, few->us / 2) / few->nodes;
     if (some.us > 0) out->long_us = fmax((some.us - some.bytes * slope) / some.nodes - out->us, 0);
+    if (o.kind == VR_OP_ATTENTION_MANY && o.type == GGML_TYPE_F16 && s->cc >= ADA) out->long_cells = NEXT_CELLS;
 }
 
 static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op *out)

@@ -30,7 +30,7 @@ struct vr_timing {
     int n[2];                                 /* nodes that count */
     struct ggml_tensor *ids[VR_TIMING_NODES]; /* the experts that nodes choose */
     int n_ids, n_experts, n_weights;
-    uint32_t turn; /* of the experts */
+    uint32_t turn; /* how often they were chosen */
 };
 bool vr_timing_start(struct vr_timing *b, struct vr_stage *s) VR_MUST_CHECK;
 void vr_timing_done(struct vr_timing *b);

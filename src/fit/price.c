@@ -14,7 +14,6 @@
 /* Cells that one part of a device's attention reads, and from how many on there are all parts that there will be. */
 #define FEW_CELLS  256.0
 #define MANY_CELLS 4096.0
-#define NEXT_CELLS 8192.0 /* from here on the engine has another kernel for many heads over one of an f16 cache */
 
 static size_t place_of(const struct vr_pricing *p, uint32_t device)
 {
@@ -93,8 +92,7 @@ static double kernels_ms(const struct vr_speed *s, const struct vr_work *w, cons
     if (!op) return w->launches * or_more(s->other_ms, s->launch_ms);
     if (kind != VR_OP_ATTENTION && kind != VR_OP_CACHE_PRODUCT) return w->launches * op->ms;
     double cells = w->cells * share, parts = fmax((cells - FEW_CELLS) / (MANY_CELLS - FEW_CELLS), 0);
-    bool more = op->kind == VR_OP_ATTENTION_MANY && w->type == VR_TYPE_F16 && cells <= NEXT_CELLS;
-    if (parts > 1 && !more) parts = 1;
+    if (parts > 1 && cells > op->long_cells) parts = 1;
     return w->n * (op->ms + parts * op->long_ms);
 }
 

@@ -32,10 +32,11 @@ struct vr_measured_type {
 /* An operation that is no product with weights (plan/ops.def). */
 struct vr_measured_op {
     char name[24];
-    char type[16];                    /* of the cache that it works on; "" where there is none */
-    double us;                        /* one token: per kernel, over a cache per operation, at any size */
-    double long_us;                   /* over a cache of thousands of cells: so much more, for putting parts together */
-    double gbs, tflops;               /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
+    char type[16];      /* of the cache that it works on; "" where there is none */
+    double us;          /* one token: per kernel, over a cache per operation, at any size */
+    double long_us;     /* over a cache of thousands of cells: so much more, for putting parts together */
+    double long_cells;  /* it goes on growing up to so many, where the engine has another kernel; 0: not */
+    double gbs, tflops; /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
     double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
     double cached_tflops;             /* one token on the host, while all is in the processor's cache */
 };

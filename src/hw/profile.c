@@ -119,6 +119,7 @@ static const struct field op_fields[] = {
     { "type", TEXT, F(vr_measured_op, type), 0, 0, false },
     { "us", REAL, F(vr_measured_op, us), 0, 1e6, false },
     { "long_us", REAL, F(vr_measured_op, long_us), 0, 1e6, false },
+    { "long_cells", REAL, F(vr_measured_op, long_cells), 0, 1e9, false },
     { "gbs", REAL, F(vr_measured_op, gbs), 0, 1e6, false },
     { "tflops", REAL, F(vr_measured_op, tflops), 0, 1e6, false },
     { "prompt_gbs", REAL, F(vr_measured_op, prompt_gbs), 0, 1e6, false },

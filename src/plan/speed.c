@@ -3,7 +3,6 @@
 #include "plan/speed.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/rank.h"
@@ -246,6 +245,7 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
                                                    .type = type,
                                                    .ms = o->us / 1e3,
                                                    .long_ms = o->long_us / 1e3,
+                                                   .long_cells = o->long_cells,
                                                    .gbs = o->gbs,
                                                    .tflops = o->tflops,
                                                    .prompt_gbs = o->prompt_gbs,

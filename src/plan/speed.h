@@ -33,7 +33,8 @@ struct vr_speed_op {
     uint8_t kind;   /* enum vr_op_kind */
     uint32_t type;  /* VR_TYPE_NONE where it does not matter */
     double ms;      /* per kernel, one token; over a cache, per operation */
-    double long_ms; /* more, over a long cache */
+    double long_ms; /* more, over a long cache, and still more up to … */
+    double long_cells;
     double gbs, tflops, prompt_gbs, prompt_tflops, cached_tflops;
 };
 

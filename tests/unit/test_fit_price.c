@@ -166,14 +166,14 @@ static void test_ops(void **state)
 {
     (void)state;
     static const struct vr_speed_op measured[] = {
-        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 500, 0, 0, 50 },
-        { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 200, 0.5, 0, 25 },
-        { VR_OP_ATTENTION_MANY, VR_TYPE_F16, 0.020, 0.005, 250, 0, 0, 0 },
-        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 250, 0, 0, 10 },
-        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 100, 0 },
-        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 400, 0 },
-        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 0, 800, 0, 200, 0 },
-        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 20, 0, 400, 0 },
+        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 0, 500, 0, 0, 50 },
+        { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 0, 200, 0.5, 0, 25 },
+        { VR_OP_ATTENTION_MANY, VR_TYPE_F16, 0.020, 0.005, 8192, 250, 0, 0, 0 },
+        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 0, 250, 0, 0, 10 },
+        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 0, 100, 0 },
+        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 0, 400, 0 },
+        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 0, 0, 800, 0, 200, 0 },
+        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 0, 20, 0, 400, 0 },
     };
     enum { GB = 1000000000 };
     static const struct {
@@ -188,6 +188,12 @@ static void test_ops(void **state)
           0.010001 },
         { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = 500, .flops = 4000 },
           0.025002 },
+        /* those go on growing up to 8,192 cells; the others do not */
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 7936, .cache_bytes = 500, .flops = 4000 },
+          0.030002 },
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 16384, .cache_bytes = 500, .flops = 4000 },
+          0.025002 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 7936, .cache_bytes = GB }, 5.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 256, .cache_bytes = GB }, 5.012 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q4_0, .cells = 4096, .cache_bytes = GB }, 2 }, /* as f16's once */
@@ -212,6 +218,7 @@ static void test_ops(void **state)
         w.rows[0] = rows[i].row;
         w.rows[0].n = 1;
         struct vr_pricing p = both_devices(&s, 1);
+        if (p.n_ctx_seq < rows[i].row.cells) p.n_ctx_seq = rows[i].row.cells;
         struct vr_price price;
         vr_price(&w, &p, &price);
         if (fabs(price.ms[rows[i].row.phase][0] - rows[i].ms) > 1e-6)
@@ -276,6 +283,7 @@ static void test_types(void **state)
     struct vr_speeds s = machine();
     s.places[0].launch_ms = s.places[0].product_ms = 1; /* of types that were not measured */
     s.places[0].type_ms[VR_TYPE_F16] = 0.5f, s.places[0].prompt_type_ms[VR_TYPE_F16] = 0.25f;
+    s.places[0].prompt_submit_ms = 0.125; /* in the price apart; of floats it was measured along */
     s.places[0].expert_read[VR_TYPE_F16] = 500;
     static const struct {
         const char *name;
@@ -285,8 +293,9 @@ static void test_types(void **state)
     } rows[] = {
         { "MUL_MAT", VR_DECODE, VR_TYPE_F16, 1 + 2 * 0.5 },
         { "MUL_MAT", VR_DECODE, Q8_0, 1 + 2 * 2 },
-        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 10 + 2 * 0.25 },
-        { "MUL_MAT_ID", VR_PREFILL, VR_TYPE_F16, 2 + 40 + 2 * 0.25 },
+        { "MUL_MAT", VR_PREFILL, VR_TYPE_F16, 10 + 2 * 0.125 },
+        { "MUL_MAT", VR_PREFILL, Q8_0, 10 + 2 * 1 },
+        { "MUL_MAT_ID", VR_PREFILL, VR_TYPE_F16, 2 + 40 + 2 * 0.125 },
         { "MUL_MAT_ID", VR_PREFILL, Q8_0, 40 + 2 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
