@@ -17,6 +17,7 @@
 
 #define LEAST_MS     30.0 /* of computing per figure */
 #define MOST_MS      150.0
+#define LEAST_ROUNDS 6
 #define MAX_ROUNDS   200
 #define NOISE_VALUES 65536
 #define FILLERS      8 /* threads */
@@ -237,15 +238,14 @@ bool vr_timing_allocate(struct vr_timing *b)
     return b->buf != NULL;
 }
 
-/* Other experts each time, as tokens choose them. A token's on the host in order, each again when all others had their
- * turn: of as few as there are here, a cache would know some. */
-static void choose_experts(struct vr_timing *b, uint32_t *seed)
+/* Other experts for each of n nodes, as tokens choose them. A token's on the host in order, each again when all others
+ * of its tensor had their turn: of as few as there are here, a cache would know some. */
+static void choose_experts(struct vr_timing *b, int n, uint32_t *seed)
 {
     static int32_t ids[VR_MEASURE_TOKENS * 16];
-    uint32_t uses = b->n_ids ? (uint32_t)((b->n_ids + b->n_weights - 1) / b->n_weights) : 0; /* of one tensor */
-    for (int i = 0; i < b->n_ids; i++) {
+    for (int i = 0; i < n; i++) {
         int64_t used = b->ids[i]->ne[0], tokens = b->ids[i]->ne[1];
-        uint32_t part = (uint32_t)(b->n_experts / used), turn = b->turn * uses + (uint32_t)(i / b->n_weights);
+        uint32_t part = (uint32_t)(b->n_experts / used), turn = b->turns[i % b->n_weights]++;
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t k = 0; k < used; k++) { /* different ones: each from its own part */
                 uint32_t which = b->s->host && tokens == 1 ? turn : noise(seed) >> 16;
@@ -253,7 +253,6 @@ static void choose_experts(struct vr_timing *b, uint32_t *seed)
             }
         ggml_backend_tensor_set(b->ids[i], ids, 0, (size_t)(used * tokens) * sizeof *ids);
     }
-    b->turn++;
 }
 
 /* Runs n graphs in turn until enough was computed: whatever else the computer does for a while then hits them all. */
@@ -261,9 +260,9 @@ static bool time_in_turn(struct vr_timing *b, struct ggml_cgraph **graphs, int n
 {
     double sum = 0, least = n * LEAST_MS, most = n * MOST_MS, took[2][MAX_ROUNDS];
     int i = 0;
-    for (; i < MAX_ROUNDS && (sum < least * 1e3 || i < 8) && (sum < most * 1e3 || i < 2); i++) {
+    for (; i < MAX_ROUNDS && (sum < least * 1e3 || i < LEAST_ROUNDS) && (sum < most * 1e3 || i < 2); i++) {
         for (int k = 0; k < n; k++) {
-            choose_experts(b, seed);
+            if (b->n_experts) choose_experts(b, graphs[k] == b->graph[0] ? b->n[0] : b->n[1], seed);
             double t0 = vr_now_us();
             if (ggml_backend_graph_compute(b->s->backend, graphs[k]) != GGML_STATUS_SUCCESS) return false;
             took[k][i] = vr_now_us() - t0;

@@ -29,8 +29,8 @@ struct vr_timing {
     struct ggml_cgraph *graph[2];             /* a short and a long one */
     int n[2];                                 /* nodes that count */
     struct ggml_tensor *ids[VR_TIMING_NODES]; /* the experts that nodes choose */
-    int n_ids, n_experts, n_weights;
-    uint32_t turn; /* how often they were chosen */
+    int n_experts, n_weights;
+    uint32_t turns[VR_TIMING_NODES]; /* how often those of a tensor were chosen */
 };
 bool vr_timing_start(struct vr_timing *b, struct vr_stage *s) VR_MUST_CHECK;
 void vr_timing_done(struct vr_timing *b);
