@@ -45,6 +45,7 @@ struct work {
     char paths[N_TINY][96];
     struct vr_measure_run runs[N_TINY];  /* of the small models, wholly on the device */
     bool host_types[VR_CALIBRATE_TYPES]; /* that were measured on the host */
+    char *pages;                         /* for its weights */
     unsigned done, of;
     bool has_gpus;
 };
@@ -87,6 +88,7 @@ static void work_done(struct work *w)
     for (size_t i = 0; i < N_TINY; i++)
         if (w->paths[i][0]) unlink(w->paths[i]);
     if (w->dir[0]) rmdir(w->dir);
+    vr_measure_pages_free(w->pages);
     if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
 }
 
@@ -145,7 +147,7 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
 
 static double took_ms(const struct vr_measure_run *r, enum vr_phase phase)
 {
-    return phase == VR_DECODE ? (r->decode_ms[0] + r->decode_ms[1]) / 2 : r->prefill_ms[0];
+    return phase == VR_DECODE ? (r->decode_ms[0] + r->decode_ms[1]) / 2 : r->prefill_short_ms;
 }
 
 /* A device: what a kernel more costs (started by the host or run, whichever takes longer) is the difference of the two
@@ -384,6 +386,7 @@ static struct vr_measure_where where_is(const struct work *w, const struct vr_de
                                       .cc = d ? d->cc_major * 100 + d->cc_minor * 10 : 0,
                                       .beside_gpus = w->has_gpus,
                                       .cpu = w->cpu,
+                                      .pages = w->pages,
                                       .timeout_ms = STEP_MS };
 }
 
@@ -599,6 +602,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
     forget_old(in);
     VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
+    w.pages = vr_measure_pages();
     w.of = count_steps(&w);
     struct vr_host *host = &in->machine.host;
     struct vr_measured *own = host_part(in);

@@ -19,7 +19,7 @@
 
 #define GPU_BYTES   ((uint64_t)256 << 20) /* of weights per graph */
 #define HOST_BYTES  ((uint64_t)192 << 20) /* and on large hosts, whose caches are too (300 MiB and more): */
-#define LARGE_BYTES ((uint64_t)1 << 30)
+#define LARGE_BYTES VR_MEASURE_PAGES
 #define LARGE_CORES 8
 #define CACHE_BYTES ((uint64_t)4 << 20) /* that any processor's cache holds */
 

@@ -20,8 +20,15 @@ struct vr_measure_where {
     const char *visible; /* for CUDA_VISIBLE_DEVICES; NULL: as it is */
     int cc;              /* compute capability x 100; 0: none */
     bool beside_gpus;    /* the host: weights lie as they do when there are devices, not repacked */
+    char *pages;         /* … in these, VR_MEASURE_PAGES bytes; NULL: in new ones */
     int timeout_ms;
 };
+
+/* Memory that children share, for the host's weights: new pages take longer to get than weights to measure. NULL: there
+ * is none. */
+#define VR_MEASURE_PAGES ((size_t)1 << 30)
+char *vr_measure_pages(void);
+void vr_measure_pages_free(char *pages);
 
 struct vr_measure_products {
     double gbs, tflops, expert_gbs, expert_tflops;
@@ -73,6 +80,7 @@ struct vr_measure_run {
     double load_ms;
     double decode_ms[2];                      /* per token, with an empty and with a full context */
     double prefill_ms[2];                     /* per micro-batch, likewise */
+    double prefill_short_ms;                  /* … with an empty context, when nothing came between */
     uint32_t decode_fill[2], prefill_fill[2]; /* tokens in the context then */
     uint32_t n_ubatch;
     size_t n_devices;

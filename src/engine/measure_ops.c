@@ -237,7 +237,7 @@ static struct op large_of(const struct vr_stage *s, struct op o)
 {
     o.tokens = 1;
     o.heads = HEADS;
-    o.size = over_cells(o.kind)         ? (s->host ? 4096 : 16384)
+    o.size = over_cells(o.kind)         ? (s->host ? VR_SHORT_CELLS : VR_LONG_CELLS)
              : o.kind == VR_OP_SET_ROWS ? HEAD * KV
              : o.kind == VR_OP_GLU      ? FF
                                         : WIDTH;
@@ -248,7 +248,9 @@ static struct op large_of(const struct vr_stage *s, struct op o)
 static int units_of(const struct vr_stage *s, const struct op *o)
 {
     if (!over_cells(o->kind) || o->size <= 256) return 24;
-    return s->host && o->kind != VR_OP_SOFT_MAX ? (vr_engine_threads() < 8 ? 8 : 24) : 8;
+    if (!s->host || o->kind == VR_OP_SOFT_MAX) return 8;
+    int n = (vr_engine_threads() < 8 ? 2 : 6) * VR_LONG_CELLS / (int)o->size;
+    return n < VR_TIMING_NODES / 2 ? n : VR_TIMING_NODES / 2; /* two nodes each */
 }
 
 /* A norm on a device: rows are taken at once, so what counts is how long one is. */
@@ -298,6 +300,10 @@ static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op
     /* the host computes for every head that looks at the cache, however few heads that has: bytes are not the limit */
     out->tflops = many.flops / (many.bytes * slope) / 1e6;
     out->gbs = 0;
+    struct op longer = large;
+    longer.size = VR_LONG_CELLS;
+    if (o.kind == VR_OP_ATTENTION && time_op(s, &longer, units_of(s, &longer), false, &many))
+        out->long_tflops = many.flops / many.us / 1e6;
     large.size = 1024;
     large.again = true;
     if (time_op(s, &large, 8, false, &many))

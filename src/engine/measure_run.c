@@ -125,6 +125,7 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 #define MOST_TOKENS  4096 /* of which the times are kept */
 #define MOST_PROMPTS 32   /* short ones; fewer when they are slow */
 #define PROMPTS_MS   400.0
+#define LAST_BATCHES 3 /* of a long prompt: the context hardly grows meanwhile */
 #define WAKE_MS      500.0
 
 struct run_ask {
@@ -210,23 +211,37 @@ static bool time_tokens(struct vr_engine *e, struct llama_batch *b, uint32_t n, 
     return true;
 }
 
-/* Reads prompt from *at up to `until` or until the time is up; *ms: what a micro-batch takes, of the last full batch. A
- * batch may hold several micro-batches, which is where devices overlap. */
-static bool read_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at, uint32_t until, double seconds,
-                        double *ms, struct vr_err *err)
+/* Tokens in the context with the middle micro-batch of the batch that ends at `at`. */
+static uint32_t middle_fill(const struct vr_engine *e, uint32_t at)
 {
-    double t0 = now_ms();
-    uint32_t step = e->n_batch;
-    *ms = 0;
+    uint32_t batch = at < e->n_batch ? at : e->n_batch;
+    return batch > e->n_ubatch ? at - (batch - e->n_ubatch) / 2 : at;
+}
+
+/* Reads prompt from *at up to `until` or until the time is up; *ms: what a micro-batch takes, the middle of the last
+ * full batches, no more than `last`; *fill: the tokens in the context then. A batch may hold several micro-batches,
+ * which is where devices overlap. */
+static bool read_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at, uint32_t until, double seconds,
+                        uint32_t last, double *ms, uint32_t *fill, struct vr_err *err)
+{
+    double t0 = now_ms(), took[LAST_BATCHES], some[LAST_BATCHES];
+    uint32_t step = e->n_batch, n_full = 0, end = 0;
     while (*at < until) {
         uint32_t n = until - *at < step ? until - *at : step;
         double t = now_ms();
         if (!decode(e, b, n, *at, err)) return false;
         llama_synchronize(e->ctx);
         *at += n;
-        if (n == step || *ms == 0) *ms = (now_ms() - t) / ((double)n / e->n_ubatch);
+        if (n == step || n_full == 0) {
+            took[n_full++ % LAST_BATCHES] = (now_ms() - t) / ((double)n / e->n_ubatch);
+            end = *at;
+        }
         if (now_ms() - t0 > seconds * 1e3) break;
     }
+    if (last > n_full) last = n_full;
+    for (uint32_t i = 0; i < last; i++) some[i] = took[(n_full - 1 - i) % LAST_BATCHES];
+    *ms = last ? vr_rank(some, last, 0.5) : 0;
+    *fill = middle_fill(e, last ? end - (last - 1) / 2 * step : *at);
     return true;
 }
 
@@ -234,9 +249,9 @@ static bool read_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
  * that every page of a mapped file is there. */
 static bool wake(struct vr_engine *e, struct llama_batch *b, uint32_t prompt, double seconds, struct vr_err *err)
 {
-    uint32_t at = 0;
-    double t0 = now_ms(), unused;
-    if (!read_prompt(e, b, &at, prompt, seconds, &unused, err)) return false;
+    uint32_t at = 0, fill;
+    double t0 = now_ms(), ms;
+    if (!read_prompt(e, b, &at, prompt, seconds, 1, &ms, &fill, err)) return false;
     llama_memory_clear(e->memory, false);
     for (at = 0; now_ms() - t0 < fmin(WAKE_MS, seconds * WAKE_MS); at++) {
         if (at + 1 >= e->n_ctx_seq || at >= 200) { /* within the first cells of the cache */
@@ -249,9 +264,10 @@ static bool wake(struct vr_engine *e, struct llama_batch *b, uint32_t prompt, do
     return true;
 }
 
-/* A short prompt again and again: the middle one, once pools have grown and kernels are loaded. */
+/* A short prompt again and again, once pools have grown and kernels are loaded: the middle one, and one of those that
+ * nothing delayed. */
 static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at, uint32_t until, double seconds,
-                        double *ms, struct vr_err *err)
+                        struct vr_measure_run *out, struct vr_err *err)
 {
     double took[MOST_PROMPTS], unused, t0 = 0;
     size_t n = 0;
@@ -259,17 +275,12 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
         llama_memory_clear(e->memory, false);
         *at = 0;
         if (i == 0) t0 = now_ms();
-        if (!read_prompt(e, b, at, until, seconds, i < 0 ? &unused : &took[n++], err)) return false;
+        if (!read_prompt(e, b, at, until, seconds, 1, i < 0 ? &unused : &took[n++], &out->prefill_fill[0], err))
+            return false;
     }
-    *ms = vr_rank(took, n, 0.5);
+    out->prefill_ms[0] = vr_rank(took, n, 0.5);
+    out->prefill_short_ms = vr_rank(took, n, 0.1);
     return true;
-}
-
-/* Tokens in the context with the middle micro-batch of the batch that ends at `at`. */
-static uint32_t middle_fill(const struct vr_engine *e, uint32_t at)
-{
-    uint32_t batch = at < e->n_batch ? at : e->n_batch;
-    return batch > e->n_ubatch ? at - (batch - e->n_ubatch) / 2 : at;
 }
 
 static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
@@ -284,12 +295,12 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     if (!wake(e, &b, some, a->seconds, err) ||
         !time_tokens(e, &b, n, a->seconds, 0, &out->decode_ms[0], &out->decode_fill[0], err))
         return false;
-    if (!time_prompt(e, &b, &at, some, a->seconds, &out->prefill_ms[0], err)) return false;
-    out->prefill_fill[0] = middle_fill(e, at);
+    if (!time_prompt(e, &b, &at, some, a->seconds, out, err)) return false;
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at > until) llama_memory_clear(e->memory, false), at = 0; /* a small context: room for the tokens */
-    if (at < until && !read_prompt(e, &b, &at, until, a->seconds, &out->prefill_ms[1], err)) return false;
-    out->prefill_fill[1] = middle_fill(e, at);
+    if (at < until &&
+        !read_prompt(e, &b, &at, until, a->seconds, LAST_BATCHES, &out->prefill_ms[1], &out->prefill_fill[1], err))
+        return false;
     if (at + n + WARM_TOKENS <= room &&
         !time_tokens(e, &b, n, a->seconds, at, &out->decode_ms[1], &out->decode_fill[1], err))
         return false;

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <ggml-alloc.h>
 #include <ggml-cpu.h>
@@ -73,7 +72,8 @@ static void set_threads(struct vr_stage *s)
 bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s, struct vr_err *err)
 {
     if (!vr_measure_backends(w, err)) return false;
-    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc };
+    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages };
+    if (w->pages) s->pages_bytes = VR_MEASURE_PAGES;
     s->dev = s->host ? ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : ggml_backend_dev_by_name(w->device);
     if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", s->host ? "CPU" : w->device);
     s->backend = ggml_backend_dev_init(s->dev, NULL);
@@ -185,22 +185,34 @@ static void fill_pages(char *to, size_t n, const char *noise, size_t block)
         if (runs[i]) pthread_join(threads[i], NULL);
 }
 
-/* Pages of a file, full of noise: small ones, as a model's are. */
+/* Small ones, as those of a model's file are. */
+static char *map_pages(size_t n)
+{
+    void *map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return map == MAP_FAILED ? NULL : map;
+}
+
+char *vr_measure_pages(void) { return map_pages(VR_MEASURE_PAGES); }
+
+void vr_measure_pages_free(char *pages)
+{
+    if (pages) munmap(pages, VR_MEASURE_PAGES);
+}
+
+/* Pages full of noise. */
 static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
 {
-    if (n <= s->pages_bytes) return true;
-    if (s->pages) munmap(s->pages, s->pages_bytes);
-    s->pages_bytes = 0, s->pages = NULL;
-    int fd = memfd_create("weights", MFD_CLOEXEC);
-    void *map = MAP_FAILED;
-    if (fd >= 0 && ftruncate(fd, (off_t)n) == 0) map = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (fd >= 0) close(fd);
-    if (map == MAP_FAILED) return false;
-    s->pages = map, s->pages_bytes = n;
+    if (n <= s->filled_bytes) return true;
+    if (n > s->pages_bytes) {
+        if (s->pages) munmap(s->pages, s->pages_bytes);
+        s->pages = map_pages(n);
+        s->pages_bytes = s->pages ? n : 0;
+    }
     size_t block = ggml_row_size(type, NOISE_VALUES);
     VR_AUTO_FREE char *noise = malloc(block);
-    if (!noise || !noise_bytes(type, noise, block)) return false;
-    fill_pages(map, n, noise, block);
+    if (!s->pages || !noise || !noise_bytes(type, noise, block)) return false;
+    fill_pages(s->pages, n, noise, block);
+    s->filled_bytes = n;
     return true;
 }
 

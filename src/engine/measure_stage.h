@@ -17,7 +17,7 @@ struct vr_stage {
     bool host;
     int cc;
     char *pages; /* the host: weights as in a model's file, of one type */
-    size_t pages_bytes;
+    size_t pages_bytes, filled_bytes;
 };
 bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s,
                    struct vr_err *err) VR_MUST_CHECK;

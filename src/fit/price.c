@@ -102,6 +102,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
 {
     bool prompt = w->phase == VR_PREFILL;
     double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
+    double cells = w->cells * share;
     enum vr_op_kind kind = kind_of(w);
     const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type), *many = NULL;
     if (kind == VR_OP_ATTENTION && !prompt && heads_each(w) >= MANY_HEADS)
@@ -111,7 +112,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     if (w->launches == 0) act = 0;
     if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
-        double one = op ? or_more(vr_speed_tflops(s, op, all_bytes), s->attention_tflops) : s->attention_tflops;
+        double one = op ? or_more(vr_speed_tflops(s, op, cells, all_bytes), s->attention_tflops) : s->attention_tflops;
         double batch = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
         return busy_ms(cache, gbs, flops, prompt ? batch : one) + least;
     }
@@ -120,7 +121,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool o
     if (kind == VR_OP_NORM && on_device && !prompt) /* a device takes all rows at once: one row's time */
         bytes = w->launches * 2.0 * sizeof(float) * w->columns;
     double usual = s->gbs * (double)s->share[VR_TYPE_F32], gbs = prompt ? op->prompt_gbs : op->gbs;
-    double tflops = prompt ? op->prompt_tflops : vr_speed_tflops(s, op, all_bytes);
+    double tflops = prompt ? op->prompt_tflops : vr_speed_tflops(s, op, cells, all_bytes);
     return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
 }
 

@@ -250,7 +250,8 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
                                                    .tflops = o->tflops,
                                                    .prompt_gbs = o->prompt_gbs,
                                                    .prompt_tflops = o->prompt_tflops,
-                                                   .cached_tflops = o->cached_tflops };
+                                                   .cached_tflops = o->cached_tflops,
+                                                   .long_tflops = o->long_tflops };
     }
     s->other_ms = vr_op_middle_us(m) / 1e3;
 }
@@ -270,26 +271,32 @@ static double from_memory(const struct vr_speed *s, double all_bytes)
     return fmin(fmax((log2(all_bytes / s->cache_bytes) + 1) / 2, 0), 1);
 }
 
+/* A rate that is one up to here and another from there on: in between the time for each changes evenly. */
+static double between(double one, double other, double at, double here, double there)
+{
+    double part = fmin(fmax((at - here) / (there - here), 0), 1);
+    return 1 / ((1 - part) / one + part / other);
+}
+
 double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, uint32_t columns,
                         double all_bytes)
 {
     double share = (double)(experts ? s->expert_share : s->share)[type], cached = (double)s->cached_share[type];
     double row_ns = (double)(experts ? s->expert_row_ns : s->row_ns)[type], wide = (double)s->wide_share[type];
     double row_bytes = (double)vr_type_row_bytes(type, columns), rows = row_bytes > 0 ? bytes / row_bytes : 0;
-    if (!experts && wide > 0) { /* the longer the vector, the less of it stays at hand */
-        double part = fmin(fmax(((double)columns - VR_LONG_COLUMNS) / (VR_WIDE_COLUMNS - VR_LONG_COLUMNS), 0), 1);
-        share = 1 / ((1 - part) / share + part / wide);
-    }
+    if (!experts && wide > 0) /* the longer the vector, the less of it stays at hand */
+        share = between(share, wide, columns, VR_LONG_COLUMNS, VR_WIDE_COLUMNS);
     double memory = bytes / (s->gbs * share * 1e6) + rows * row_ns / 1e6;
     if (!(cached > 0)) return memory;
     double cache = bytes / (s->gbs * cached * 1e6), part = from_memory(s, all_bytes);
     return part * memory + (1 - part) * fmin(cache, memory);
 }
 
-double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double all_bytes)
+double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double cells, double all_bytes)
 {
-    double part = from_memory(s, all_bytes);
-    return op->cached_tflops > op->tflops ? 1 / (part / op->tflops + (1 - part) / op->cached_tflops) : op->tflops;
+    double part = from_memory(s, all_bytes), tflops = op->tflops;
+    if (op->long_tflops > 0) tflops = between(tflops, op->long_tflops, cells, VR_SHORT_CELLS, VR_LONG_CELLS);
+    return op->cached_tflops > tflops ? 1 / (part / tflops + (1 - part) / op->cached_tflops) : tflops;
 }
 
 static void take(double measured, double scale, double *out)

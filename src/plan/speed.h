@@ -16,6 +16,8 @@
 #define VR_SPEED_HOST   VR_MAX_DEVICES
 #define VR_LONG_COLUMNS 4096  /* of matrices whose rows are long, and of */
 #define VR_WIDE_COLUMNS 14336 /* those that lead back from a layer's widest place */
+#define VR_SHORT_CELLS  2048  /* of a cache: what heads have in common stays at hand until the next one looks at it */
+#define VR_LONG_CELLS   16384
 
 enum vr_op_kind {
 #define OP(kind, name, typed) VR_OP_##kind,
@@ -35,7 +37,9 @@ struct vr_speed_op {
     double ms;      /* per kernel, one token; over a cache, per operation */
     double long_ms; /* more, over a long cache, and still more up to … */
     double long_cells;
-    double gbs, tflops, prompt_gbs, prompt_tflops, cached_tflops;
+    double gbs, tflops, prompt_gbs, prompt_tflops;
+    double cached_tflops; /* with everything in the processor's cache */
+    double long_tflops;   /* over VR_LONG_CELLS; 0: as over few */
 };
 
 struct vr_speed {
@@ -91,8 +95,8 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out);
 /* What was measured for a kind of operation, on a cache of that type; NULL: nothing was. */
 const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kind kind, uint32_t type);
 /* When a token reads all_bytes of weights and caches in all: what fits into the processor's cache is faster. TFLOPS of
- * an operation, and milliseconds for reading the weights of a product. */
-double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double all_bytes);
+ * an operation over so many cells, and milliseconds for reading the weights of a product. */
+double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double cells, double all_bytes);
 double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, uint32_t columns,
                         double all_bytes);
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */
