@@ -150,10 +150,13 @@ struct figure {
     double us, bytes, flops;
 };
 
+static bool memory_limits(const struct product *p) { return p->tokens == 1 && !p->room; }
+
 /* The largest come first: the others then find their pages filled. */
 static bool time_figures(struct vr_stage *s, uint32_t type, struct figure f[N_FIGURES])
 {
     for (int i = N_FIGURES; i-- > 0;) {
+        if (s->product_us > 0 && !memory_limits(&host_products[i])) continue;
         f[i].us = time_product(s, type, &host_products[i], &f[i].bytes, &f[i].flops, NULL);
         if (f[i].us <= 0 && i < EXPERTS_SHORT) return false;
     }
@@ -180,17 +183,20 @@ static void solve_rows(const struct figure f[2], const struct product p[2], doub
  * ones. */
 static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
 {
-    struct figure f[N_FIGURES];
+    struct figure f[N_FIGURES] = { 0 };
     double rate;
     if (!time_figures(s, type, f)) return false;
-    solve(f[SMALL].us, f[SMALL].bytes, f[LARGER].us, f[LARGER].bytes, 0.5, &out->product_us, &rate);
-    out->cached_gbs = rate / 1e3;
-    out->prompt_product_us = out->product_us;
     out->kernels = 1;
+    out->product_us = s->product_us;
+    if (f[SMALL].us > 0) {
+        solve(f[SMALL].us, f[SMALL].bytes, f[LARGER].us, f[LARGER].bytes, 0.5, &out->product_us, &rate);
+        out->cached_gbs = rate / 1e3;
+    }
+    out->prompt_product_us = out->product_us;
     solve_rows(&f[SHORT_ROWS], &host_products[SHORT_ROWS], out->product_us, 0.2, &out->row_ns, &out->gbs);
     double rows_us = out->row_ns * (double)host_products[WIDE].rows / 1e3;
     out->wide_gbs = f[WIDE].bytes / fmax(f[WIDE].us - out->product_us - rows_us, f[WIDE].us / 2) / 1e3;
-    out->tflops = f[BATCH].flops / (f[BATCH].us - out->product_us) / 1e6;
+    if (f[BATCH].us > 0) out->tflops = f[BATCH].flops / (f[BATCH].us - out->product_us) / 1e6;
     if (f[EXPERTS_SHORT].us > 0 && f[EXPERTS].us > 0)
         solve_rows(&f[EXPERTS_SHORT], &host_products[EXPERTS_SHORT], out->product_us, 0.5, &out->expert_row_ns,
                    &out->expert_gbs);

@@ -21,6 +21,7 @@ struct vr_measure_where {
     int cc;              /* compute capability x 100; 0: none */
     bool beside_gpus;    /* the host: weights lie as they do when there are devices, not repacked */
     char *pages;         /* … in these, VR_MEASURE_PAGES bytes; NULL: in new ones */
+    double product_us;   /* … what any product costs, when it is known: then only what memory limits is measured */
     int timeout_ms;
 };
 

@@ -72,7 +72,7 @@ static void set_threads(struct vr_stage *s)
 bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s, struct vr_err *err)
 {
     if (!vr_measure_backends(w, err)) return false;
-    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages };
+    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages, .product_us = w->product_us };
     if (w->pages) s->pages_bytes = VR_MEASURE_PAGES;
     s->dev = s->host ? ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : ggml_backend_dev_by_name(w->device);
     if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", s->host ? "CPU" : w->device);

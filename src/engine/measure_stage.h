@@ -18,6 +18,7 @@ struct vr_stage {
     int cc;
     char *pages; /* the host: weights as in a model's file, of one type */
     size_t pages_bytes, filled_bytes;
+    double product_us; /* as it was asked */
 };
 bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s,
                    struct vr_err *err) VR_MUST_CHECK;

@@ -34,7 +34,8 @@ static void measure(struct vr_measured *x, double gbs)
         (struct vr_measured_type){ "q4_K", gbs, 150, gbs / 2, 60, 3, 31, 0.5, 0.75, 1.5, 4.25, 1.25, 405 };
     x->types[x->n_types++] = (struct vr_measured_type){ "f16", gbs * 1.1, 500, 0, 0, gbs * 2, 12.5 };
     x->cache_mib = 44.5;
-    x->ops[x->n_ops++] = (struct vr_measured_op){ "FLASH_ATTN_EXT", "q8_0", 3.5, 1.5, 8192, 870, 0.1, 0, 240, 0.25 };
+    x->ops[x->n_ops++] =
+        (struct vr_measured_op){ "FLASH_ATTN_EXT", "q8_0", 3.5, 1.5, 8192, 870, 0.1, 0, 240, 0.25, 0.125 };
     x->ops[x->n_ops++] = (struct vr_measured_op){ "RMS_NORM", "", 2.25, 0, 0, 0, 0, 1900, 0, 0 };
 }
 

@@ -126,9 +126,26 @@ static void test_rows(void **state)
     }
 }
 
+/* Attention on the host: one rate up to 2,048 cells, another from 16,384 on, and between; the same everywhere in
+ * profiles that know but one. */
+static void test_cells(void **state)
+{
+    (void)state;
+    const struct vr_speed host = { 0 };
+    struct vr_speed_op op = { .tflops = 0.04, .long_tflops = 0.02 };
+    static const double rows[][2] = {
+        { 1024, 0.04 }, { 2048, 0.04 }, { 9216, 0.04 / 1.5 }, { 16384, 0.02 }, { 40000, 0.02 }
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++)
+        assert_true(fabs(vr_speed_tflops(&host, &op, rows[i][0], 1e9) - rows[i][1]) < 1e-9);
+    op.long_tflops = 0;
+    assert_true(fabs(vr_speed_tflops(&host, &op, 16384, 1e9) - 0.04) < 1e-9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_unmeasured), cmocka_unit_test(test_measured),
-                                        cmocka_unit_test(test_rows), cmocka_unit_test(test_empty) };
+                                        cmocka_unit_test(test_rows), cmocka_unit_test(test_cells),
+                                        cmocka_unit_test(test_empty) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
