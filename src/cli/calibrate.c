@@ -28,8 +28,9 @@
 
 #define BUSY_PERCENT 20
 #define BUSY_NS      300000000
-#define STEP_MS      60000 /* deadline of one step */
-#define DISTURBED    1.25  /* times as long as at the other time: something else had the computer */
+#define STEP_MS      60000                  /* deadline of one step */
+#define DISTURBED    1.25                   /* times as long as at the other time: something else had the computer */
+#define LEAST_FREE   (4 * VR_MEASURE_PAGES) /* of the host's memory, for keeping pages */
 #define AGAIN        ", again"
 #define N_CTX        2048 /* of the small models */
 #define FEW          4
@@ -147,7 +148,7 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
 
 static double took_ms(const struct vr_measure_run *r, enum vr_phase phase)
 {
-    return phase == VR_DECODE ? (r->decode_ms[0] + r->decode_ms[1]) / 2 : r->prefill_short_ms;
+    return phase == VR_DECODE ? (r->decode_ms[0] + r->decode_ms[1]) / 2 : r->prefill_ms[0];
 }
 
 /* A device: what a kernel more costs (started by the host or run, whichever takes longer) is the difference of the two
@@ -321,9 +322,9 @@ static void take_both(double *rate, double again, double *row_ns, double row_aga
 {
     double none = 0, *row = row_ns ? row_ns : &none;
     if (!(again > 0) || *rate > DISTURBED * again) return;
-    bool neither = again <= DISTURBED * *rate;
-    *row = neither ? (*row + row_again) / 2 : row_again;
-    *rate = neither ? 2 / (1 / *rate + 1 / again) : again;
+    bool steady = again <= DISTURBED * *rate;
+    *row = steady ? (*row + row_again) / 2 : row_again;
+    *rate = steady ? 2 / (1 / *rate + 1 / again) : again;
 }
 
 /* --- other operations --- */
@@ -602,7 +603,7 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
     forget_old(in);
     VR_CLEANUP(work_done) struct work w = { .ask = c, .in = in, .has_gpus = in->budgets.n > 0 };
     if (!vr_cpu_choose(w.cpu, sizeof w.cpu, err) || !make_tiny(&w, err)) return false;
-    w.pages = vr_measure_pages();
+    if (in->machine.host.ram_free_bytes > LEAST_FREE) w.pages = vr_measure_pages();
     w.of = count_steps(&w);
     struct vr_host *host = &in->machine.host;
     struct vr_measured *own = host_part(in);

@@ -81,7 +81,6 @@ struct vr_measure_run {
     double load_ms;
     double decode_ms[2];                      /* per token, with an empty and with a full context */
     double prefill_ms[2];                     /* per micro-batch, likewise */
-    double prefill_short_ms;                  /* … with an empty context, when nothing came between */
     uint32_t decode_fill[2], prefill_fill[2]; /* tokens in the context then */
     uint32_t n_ubatch;
     size_t n_devices;

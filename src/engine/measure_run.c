@@ -264,10 +264,9 @@ static bool wake(struct vr_engine *e, struct llama_batch *b, uint32_t prompt, do
     return true;
 }
 
-/* A short prompt again and again, once pools have grown and kernels are loaded: the middle one, and one of those that
- * nothing delayed. */
+/* A short prompt again and again: the middle one, once pools have grown and kernels are loaded. */
 static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at, uint32_t until, double seconds,
-                        struct vr_measure_run *out, struct vr_err *err)
+                        double *ms, uint32_t *fill, struct vr_err *err)
 {
     double took[MOST_PROMPTS], unused, t0 = 0;
     size_t n = 0;
@@ -275,11 +274,9 @@ static bool time_prompt(struct vr_engine *e, struct llama_batch *b, uint32_t *at
         llama_memory_clear(e->memory, false);
         *at = 0;
         if (i == 0) t0 = now_ms();
-        if (!read_prompt(e, b, at, until, seconds, 1, i < 0 ? &unused : &took[n++], &out->prefill_fill[0], err))
-            return false;
+        if (!read_prompt(e, b, at, until, seconds, 1, i < 0 ? &unused : &took[n++], fill, err)) return false;
     }
-    out->prefill_ms[0] = vr_rank(took, n, 0.5);
-    out->prefill_short_ms = vr_rank(took, n, 0.1);
+    *ms = vr_rank(took, n, 0.5);
     return true;
 }
 
@@ -295,7 +292,7 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     if (!wake(e, &b, some, a->seconds, err) ||
         !time_tokens(e, &b, n, a->seconds, 0, &out->decode_ms[0], &out->decode_fill[0], err))
         return false;
-    if (!time_prompt(e, &b, &at, some, a->seconds, out, err)) return false;
+    if (!time_prompt(e, &b, &at, some, a->seconds, &out->prefill_ms[0], &out->prefill_fill[0], err)) return false;
     uint32_t until = room > n + 2 * WARM_TOKENS ? room - n - 2 * WARM_TOKENS : 1;
     if (at > until) llama_memory_clear(e->memory, false), at = 0; /* a small context: room for the tokens */
     if (at < until &&
