@@ -205,12 +205,13 @@ static bool bench_machine(const struct vr_options *o, struct vr_input *in, const
 
 static double number_at(const json_t *tree, const char *key) { return json_number_value(json_object_get(tree, key)); }
 
-/* Milliseconds between the prediction for an empty and for a full context. */
-static double at_fill(double empty_tok_s, double full_tok_s, double fill)
+/* From what is predicted for an empty, a half full and a full context: between them times change evenly. */
+static double at_fill(const double tok_s[3], double fill)
 {
-    if (!(empty_tok_s > 0) || !(full_tok_s > 0)) return 0;
-    double ms = 1e3 / empty_tok_s + (1e3 / full_tok_s - 1e3 / empty_tok_s) * fmin(fill, 1);
-    return 1e3 / ms;
+    if (!(tok_s[0] > 0) || !(tok_s[1] > 0) || !(tok_s[2] > 0)) return 0;
+    double halves = 2 * fmin(fill, 1), part = halves < 1 ? halves : halves - 1;
+    const double *from = halves < 1 ? tok_s : tok_s + 1;
+    return 1 / ((1 - part) / from[0] + part / from[1]);
 }
 
 static json_t *compared(const char *what, uint32_t tokens, double predicted, double measured)
@@ -223,18 +224,19 @@ static json_t *json_speeds(const json_t *plan, const struct vr_measure_run *r)
 {
     const json_t *p = json_object_get(plan, "predicted");
     double n_ctx = number_at(json_object_get(plan, "goal"), "n_ctx"), batch = r->n_ubatch;
-    double decode[2] = { number_at(p, "decode_empty_tok_s"), number_at(p, "decode_full_tok_s") };
-    double prefill[2] = { number_at(p, "prefill_empty_tok_s"), number_at(p, "prefill_full_tok_s") };
+    double decode[] = { number_at(p, "decode_empty_tok_s"), number_at(p, "decode_tok_s"),
+                        number_at(p, "decode_full_tok_s") };
+    double prefill[] = { number_at(p, "prefill_empty_tok_s"), number_at(p, "prefill_tok_s"),
+                         number_at(p, "prefill_full_tok_s") };
     json_t *list = json_array();
     for (int i = 0; i < 2; i++)
         if (r->decode_ms[i] > 0)
             json_array_append_new(list, compared("generating", r->decode_fill[i],
-                                                 at_fill(decode[0], decode[1], r->decode_fill[i] / n_ctx),
-                                                 1e3 / r->decode_ms[i]));
+                                                 at_fill(decode, r->decode_fill[i] / n_ctx), 1e3 / r->decode_ms[i]));
     for (int i = 0; i < 2; i++)
         if (r->prefill_ms[i] > 0 && (i == 0 || r->prefill_fill[1] >= r->prefill_fill[0] + 2 * r->n_ubatch))
             json_array_append_new(list, compared("reading a prompt", r->prefill_fill[i],
-                                                 at_fill(prefill[0], prefill[1], r->prefill_fill[i] / n_ctx),
+                                                 at_fill(prefill, r->prefill_fill[i] / n_ctx),
                                                  batch * 1e3 / r->prefill_ms[i]));
     return list;
 }
