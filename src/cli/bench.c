@@ -262,6 +262,15 @@ static json_t *json_memory(const json_t *plan, const struct vr_measure_run *r)
     return list;
 }
 
+static void speed_cell(struct vr_table *t, double tok_s)
+{
+    struct vr_num n;
+    if (tok_s < 1000)
+        vr_table_cell(t, "%.1f", tok_s);
+    else
+        vr_table_cell(t, "%s", vr_fmt_count(&n, (uint64_t)(tok_s + 0.5)));
+}
+
 static void show_speeds(struct vr_buf *out, const json_t *list)
 {
     VR_AUTO_TABLE t = { .cols = { { "", false },
@@ -281,9 +290,9 @@ static void show_speeds(struct vr_buf *out, const json_t *list)
         vr_table_row(&t);
         vr_table_cell(&t, "%s", json_string_value(json_object_get(x, "what")));
         vr_table_cell(&t, "%s", vr_fmt_count(&n, (uint64_t)number_at(x, "tokens")));
-        vr_table_cell(&t, "%.1f", number_at(x, "predicted_tok_s"));
-        vr_table_cell(&t, "%.1f", number_at(x, "measured_tok_s"));
-        vr_table_cell(&t, "%+.0f %%", 100 * (ratio - 1));
+        speed_cell(&t, number_at(x, "predicted_tok_s"));
+        speed_cell(&t, number_at(x, "measured_tok_s"));
+        vr_table_cell(&t, "%+ld %%", lround(100 * (ratio - 1)));
     }
     vr_table_print(&t, out);
 }

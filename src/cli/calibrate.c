@@ -29,7 +29,6 @@
 #define BUSY_PERCENT 20
 #define BUSY_NS      300000000
 #define STEP_MS      60000                  /* deadline of one step */
-#define DISTURBED    1.25                   /* times as long as at the other time: something else had the computer */
 #define LEAST_FREE   (4 * VR_MEASURE_PAGES) /* of the host's memory, for keeping pages */
 #define AGAIN        ", again"
 #define N_CTX        2048 /* of the small models */
@@ -317,16 +316,6 @@ static void measure_types(struct work *w, const char *id, const struct vr_measur
     if (n) m->product_us = vr_rank(fixed, n, 0.5), m->prompt_product_us = vr_rank(prompt, n, 0.5);
 }
 
-/* A rate that was measured twice, and what a row costs beside it (NULL: nothing). */
-static void take_both(double *rate, double again, double *row_ns, double row_again)
-{
-    double none = 0, *row = row_ns ? row_ns : &none;
-    if (!(again > 0) || *rate > DISTURBED * again) return;
-    bool steady = again <= DISTURBED * *rate;
-    *row = steady ? (*row + row_again) / 2 : row_again;
-    *rate = steady ? 2 / (1 / *rate + 1 / again) : again;
-}
-
 /* --- other operations --- */
 
 static bool has_op(const struct vr_measured *m, const char *type)
@@ -509,8 +498,8 @@ static void measure_link_again(struct work *w, struct vr_device *d)
     struct vr_measure_link l;
     if (!m->when[0] || !ask_link(w, d, AGAIN, &l)) return;
     m->up_gbs = fmax(m->up_gbs, l.up_gbs), m->down_gbs = fmax(m->down_gbs, l.down_gbs);
-    take_both(&m->mapped_gbs, l.mapped_gbs, NULL, 0);
-    take_both(&m->mapped_expert_gbs, l.mapped_expert_gbs, NULL, 0);
+    vr_rate_again(&m->mapped_gbs, l.mapped_gbs, NULL, 0);
+    vr_rate_again(&m->mapped_expert_gbs, l.mapped_expert_gbs, NULL, 0);
 }
 
 static void measure_host_again(struct work *w, struct vr_measured *m)
@@ -522,9 +511,9 @@ static void measure_host_again(struct work *w, struct vr_measured *m)
         struct vr_measured_type *t = type_row(m, vr_type(w->ask->types[i])->name);
         where.product_us = fmax(t->us, 0.01);
         if (!ask_products(w, "host", &where, w->ask->types[i], AGAIN, &p)) continue;
-        take_both(&t->gbs, p.gbs, &t->row_ns, p.row_ns);
-        take_both(&t->wide_gbs, p.wide_gbs, NULL, 0);
-        take_both(&t->expert_gbs, p.expert_gbs, &t->expert_row_ns, p.expert_row_ns);
+        vr_rate_again(&t->gbs, p.gbs, &t->row_ns, p.row_ns);
+        vr_rate_again(&t->wide_gbs, p.wide_gbs, NULL, 0);
+        vr_rate_again(&t->expert_gbs, p.expert_gbs, &t->expert_row_ns, p.expert_row_ns);
     }
 }
 

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "hw/profile.h"
 
+#define DISTURBED 1.25 /* times as long as the other time */
+
 bool vr_profile_own_path(char *out, size_t n)
 {
     return vr_file_own_path("XDG_DATA_HOME", ".local/share", "machine.json", out, n);
@@ -66,4 +68,13 @@ size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved
     }
     take_links(m, saved, of);
     return n;
+}
+
+void vr_rate_again(double *rate, double again, double *row_ns, double row_ns_again)
+{
+    double none = 0, *row = row_ns ? row_ns : &none;
+    if (!(again > 0) || *rate > DISTURBED * again) return;
+    bool steady = again <= DISTURBED * *rate;
+    *row = steady ? (*row + row_ns_again) / 2 : row_ns_again;
+    *rate = steady ? 2 / (1 / *rate + 1 / again) : again;
 }

@@ -39,7 +39,7 @@ struct vr_measured_op {
     double gbs, tflops; /* one token: 10^9 bytes/s and 10^12 operations/s beyond that; 0: not the limit */
     double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
     double cached_tflops;             /* one token on the host, while all is in the processor's cache */
-    double long_tflops;               /* …, and over 16,384 cells */
+    double long_tflops;               /* one token on the host, over a cache of 16,384 cells */
 };
 
 /* What `bench` measured on a device or on the host. A figure that is 0 was not measured; without `when`, nothing was.

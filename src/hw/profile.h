@@ -36,4 +36,8 @@ bool vr_profile_own_path(char *out, size_t n);
  * same driver and engine only, and is left out otherwise, with a line in m->note. Returns how many devices it was. */
 size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved, const char *engine);
 
+/* A rate that was measured again, and what each row costs beside it (NULL: nothing): the middle of both times. When one
+ * took over a quarter longer, something else had the computer, and the other one counts. */
+void vr_rate_again(double *rate, double again, double *row_ns, double row_ns_again);
+
 #endif

@@ -1,6 +1,7 @@
 /* What was measured: kept, read again with suspicion, and taken over only where the machine is still the same. */
 #include "test.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -137,6 +138,23 @@ static void test_other_software(void **state)
     }
 }
 
+/* The middle of two times; the better one when they are far apart, and the only one there is. */
+static void test_again(void **state)
+{
+    (void)state;
+    static const struct {
+        double rate, row_ns, again, row_ns_again, want, want_row_ns;
+    } rows[] = { { 60, 2, 50, 4, 600.0 / 11, 3 }, { 50, 2, 60, 4, 600.0 / 11, 3 }, { 60, 2, 40, 4, 60, 2 },
+                 { 40, 2, 60, 4, 60, 4 },         { 0, 0, 60, 4, 60, 4 },          { 60, 2, 0, 0, 60, 2 } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        double rate = rows[i].rate, row_ns = rows[i].row_ns, alone = rows[i].rate;
+        vr_rate_again(&rate, rows[i].again, &row_ns, rows[i].row_ns_again);
+        vr_rate_again(&alone, rows[i].again, NULL, 0);
+        if (fabs(rate - rows[i].want) > 1e-9 || alone != rate || row_ns != rows[i].want_row_ns)
+            fail_msg("row %zu: %g and %g", i, rate, row_ns);
+    }
+}
+
 static void test_hostile(void **state)
 {
     (void)state;
@@ -203,6 +221,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_takes_over), cmocka_unit_test(test_without_cards),
         cmocka_unit_test(test_other_software), cmocka_unit_test(test_hostile),    cmocka_unit_test(test_path),
+        cmocka_unit_test(test_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
