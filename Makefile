@@ -26,13 +26,13 @@ MTMD        := build/engine/mtmd/libmtmd.a
 ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -lm -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
 ROOMS   := base gguf hw memory plan engine fit server cli
-SOURCES := $(wildcard $(ROOMS:%=src/%/*.c))
-OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/bridge.o
+SOURCES := $(wildcard $(ROOMS:%=src/%/*.c) $(ROOMS:%=src/%/*/*.c))
+OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/llama/bridge.o
 PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/*.c))
 LIBRARY := $(B)/libvram.a
 UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
-FORMAT  := $(wildcard src/*/*.[ch] src/*/*.cpp tests/*/*.[ch] tests/*/*.cpp tests/e2e/engine/*.[ch] bench/*.[ch])
+FORMAT  := $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.cpp tests/*/*.[ch] tests/*/*.cpp tests/e2e/engine/*.[ch] bench/*.[ch])
 
 # Short lines; V=1 shows the commands.
 Q := $(if $(V),,@)
@@ -82,13 +82,13 @@ $(B)/obj/%.o: src/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# The page's files are part of the program as they are: src/server/page.c.
-$(B)/obj/server/page.o: $(wildcard web/*)
+# The page's files are part of the program as they are: src/server/http/page.c.
+$(B)/obj/server/http/page.o: $(wildcard web/*)
 
 $(B)/obj/engine/%.o: ALL_CFLAGS += $(ENGINE_INC)
 $(B)/obj/engine/%.o: | $(ENGINE_AT)/which
 
-$(B)/obj/engine/bridge.o: src/engine/bridge.cpp | $(ENGINE_AT)/which
+$(B)/obj/engine/llama/bridge.o: src/engine/llama/bridge.cpp | $(ENGINE_AT)/which
 	@mkdir -p $(@D)
 	$(call say,C++)
 	$(Q)$(CXX) -std=c++17 -Wall -Wextra $(if $(CI),-Werror) -D_GNU_SOURCE -Isrc $(ENGINE_INC) -MMD -MP $(CFLAGS) $(EXTRA) -c -o $@ $<
@@ -216,8 +216,8 @@ oracle: $(B)/oracle/oracle $(ORACLE_STUBS) ## compare CASES (800) placements wit
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 
 # Parsers of requests and grammars are fuzzed without the rest of their rooms.
-FUZZED_ALONG := $(wildcard src/server/http.c src/server/auth.c src/server/body.c src/server/body_chat.c) \
-                src/engine/limits.c src/engine/schema.c
+FUZZED_ALONG := $(wildcard src/server/http/http.c src/server/http/auth.c src/server/api/body.c src/server/api/body_chat.c) \
+                src/engine/wire/limits.c src/engine/wire/schema.c
 $(B)/fuzz/%: tests/fuzz/%.c $(PURE) $(FUZZED_ALONG)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)

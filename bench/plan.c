@@ -74,7 +74,7 @@ static struct clock now(void)
                            cpu_ms(RUSAGE_SELF) + cpu_ms(RUSAGE_CHILDREN) };
 }
 
-/* llama.cpp sees CUDA's devices fastest first; the profiles are in the order of the slots. */
+/* llama.cpp sees CUDA's devices fastest first; the profiles are in the order of the stations. */
 static void fastest_first(struct vr_machine *m)
 {
     for (size_t i = 1; i < m->n_devices; i++)
@@ -132,7 +132,7 @@ static bool plan_ours(const struct bench *b, struct vr_outcome *out, struct cloc
         ask.model = m;
         vr_outcome_done(out);
         *out = (struct vr_outcome){ 0 };
-        if (!m || !vr_fit_plan(&ask, &(struct vr_wish){ 0 }, out, err)) return false;
+        if (!m || !vr_fit_plan(&ask, &(struct vr_goal){ 0 }, out, err)) return false;
         struct clock t1 = now();
         wall[i] = t1.wall - t0.wall;
         cpu[i] = t1.cpu - t0.cpu;

@@ -18,21 +18,14 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text.h"
 
 #define DEFAULT_MAX_OUTPUT ((size_t)16 << 20)
 
 enum { IN = VR_CHILD_IN, OUT = VR_CHILD_OUT, ERR = VR_CHILD_ERR, END = VR_CHILD_END, N_FDS = VR_CHILD_FDS };
-
-static double now_ms(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
-}
 
 /* Closes all but 0, 1, 2 and the descriptors that were promised to the child. */
 static void close_others(const int pass[4])
@@ -186,7 +179,7 @@ void vr_child_kill(const struct vr_child_live *l)
 static void watch(const struct vr_child *c, struct vr_child_live *l, struct vr_child_end *end, double deadline)
 {
     while (!end->timed_out && !end->too_much) {
-        double left = deadline - now_ms();
+        double left = deadline - vr_now_fine_ms();
         struct pollfd p[N_FDS] = { { l->fds[IN], POLLOUT, 0 },
                                    { l->fds[OUT], POLLIN, 0 },
                                    { l->fds[ERR], POLLIN, 0 },
@@ -228,7 +221,7 @@ void vr_child_end_init(struct vr_child_end *end, const struct vr_child *c)
 
 bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_err *err)
 {
-    double t0 = now_ms();
+    double t0 = vr_now_fine_ms();
     vr_child_end_init(end, c);
     /* With SIGCHLD ignored, which a program can inherit, the kernel keeps no exit status for us. */
     struct sigaction chld, plain = { .sa_handler = SIG_DFL };
@@ -240,7 +233,7 @@ bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_
     bool ok = vr_child_start(c, &l, err);
     if (ok) watch(c, &l, end, t0 + c->timeout_ms);
     ok = ok && vr_child_finish(&l, end, err);
-    end->ms = now_ms() - t0;
+    end->ms = vr_now_fine_ms() - t0;
     if (ignored) sigaction(SIGCHLD, &chld, NULL);
     return ok;
 }

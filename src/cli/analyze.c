@@ -248,7 +248,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no_plan = { 0 };
-    bool planned = vr_fit_plan(&ask, &(struct vr_wish){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
+    bool planned = vr_fit_plan(&ask, &(struct vr_goal){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
     if (o->json) {
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
                                  vr_json_goal(&ask.context, o->optimize), "machine", vr_json_machine(&in));

@@ -7,9 +7,9 @@
 #include "base/text.h"
 #include "cli/calibrate.h"
 #include "cli/commands.h"
-#include "cli/load.h"
+#include "cli/load_plan.h"
 #include "cli/placement.h"
-#include "engine/measure.h"
+#include "engine/measure/measure.h"
 #include "hw/profile.h"
 
 /* --- which types --- */

@@ -3,7 +3,7 @@
 #define VR_CLI_CALIBRATE_H
 
 #include "cli/input.h"
-#include "engine/measure.h"
+#include "engine/measure/measure.h"
 
 #define VR_CALIBRATE_TYPES 24
 

@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/show.h"
-#include "engine/cpu.h"
-#include "engine/engine.h"
+#include "engine/llama/cpu.h"
+#include "engine/llama/library.h"
 #include "hw/profile.h"
 
 static void show_gpus(struct vr_buf *out, const struct vr_machine *m)

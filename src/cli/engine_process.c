@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "engine/host.h"
+#include "engine/process/process.h"
 
 int vr_cmd_engine_process(const char *fd)
 {

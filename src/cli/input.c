@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "engine/engine.h"
-#include "engine/vulkan.h"
+#include "engine/llama/library.h"
+#include "engine/llama/vulkan.h"
 #include "hw/detect.h"
 #include "hw/profile.h"
 #include "hw/spec.h"

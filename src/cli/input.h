@@ -6,7 +6,7 @@
 #include "hw/machine.h"
 #include "hw/select.h"
 #include "memory/footprint.h"
-#include "server/learn.h"
+#include "hw/learned.h"
 
 struct vr_input {
     struct vr_machine machine;

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/engine_process.h"
-#include "cli/load.h"
+#include "cli/load_plan.h"
 #include "cli/meter_process.h"
 #include "cli/options.h"
 

@@ -28,7 +28,7 @@ struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_i
 /* --- what the user fixed --- */
 
 struct wishes {
-    struct vr_wish wish;
+    struct vr_goal wish;
     struct vr_fixed_override overrides[64];
     size_t n;
     char text[4096]; /* patterns point into it */
@@ -229,7 +229,7 @@ static void guest_rows(struct vr_table *t, const struct vr_fit_ask *a, const str
 {
     for (size_t b = 0; b < a->budgets->n; b++) {
         const struct vr_budget *budget = &a->budgets->items[b];
-        uint64_t guests = vr_outcome_guests(o, budget->device);
+        uint64_t guests = vr_outcome_companion_bytes(o, budget->device);
         bool has_row = false;
         for (size_t i = 0; i < o->verdict.n_devices; i++) has_row |= o->verdict.devices[i].device == budget->device;
         if (!guests || has_row) continue;
@@ -247,7 +247,7 @@ static void guest_rows(struct vr_table *t, const struct vr_fit_ask *a, const str
 static void device_row(struct vr_table *t, const struct vr_machine *m, const struct vr_outcome *o,
                        const struct vr_judged *j)
 {
-    uint64_t used = sum_of(&j->use), all = used + vr_outcome_guests(o, j->device),
+    uint64_t used = sum_of(&j->use), all = used + vr_outcome_companion_bytes(o, j->device),
              budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
     vr_table_row(t);
     vr_table_cell(t, "%s", m->devices[j->device].id);
@@ -293,7 +293,7 @@ bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, st
     for (size_t i = 0; i < v->n_devices; i++, comma = err->msg[strlen(err->msg) - 1] == ':' ? "" : ";") {
         const struct vr_judged *j = &v->devices[i];
         const struct vr_device *d = &a->machine->devices[j->device];
-        uint64_t guests = vr_outcome_guests(o, j->device);
+        uint64_t guests = vr_outcome_companion_bytes(o, j->device);
         if (guests && j->over_bytes)
             vr_fail_more(err, "%s %s (%s) lacks %s MiB beside the companions that take %s MiB of it", comma, d->id,
                          d->name, vr_fmt_mib(&x, j->over_bytes, 0), vr_fmt_mib(&y, guests, 0));

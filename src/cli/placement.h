@@ -2,7 +2,7 @@
 #ifndef VR_CLI_PLACEMENT_H
 #define VR_CLI_PLACEMENT_H
 
-#include "cli/models.h"
+#include "cli/model_files.h"
 #include "cli/show.h"
 #include "fit/fit.h"
 

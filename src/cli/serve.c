@@ -14,7 +14,7 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/load.h"
+#include "cli/load_plan.h"
 #include "cli/shipped.h"
 #include "gguf/model.h"
 #include "server/server.h"

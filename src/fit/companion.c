@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "fit/stand.h"
+#include "fit/outcome.h"
 #include "gguf/pair.h"
 #include "hw/gpus.h"
 
@@ -44,7 +44,7 @@ bool vr_companions_any(const struct vr_fit_ask *a) { return a->companions[VR_DRA
 
 static uint64_t sum(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
 
-uint64_t vr_outcome_guests(const struct vr_outcome *o, int device)
+uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < o->n_companions; i++)
@@ -80,7 +80,7 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     struct vr_prober prober;
     if (!vr_prober_open(c->model, &prober, err)) return false;
     VR_AUTO_OUTCOME o = { 0 };
-    bool ok = vr_stand_start(&ask, &o, err) && vr_stand_judge(&ask, &prober, &o, err);
+    bool ok = vr_outcome_start(&ask, &o, err) && vr_outcome_judge(&ask, &prober, &o, err);
     vr_prober_close(&prober);
     if (!ok) return false;
     if (one->n) c->use = o.verdict.devices[0].use;
@@ -251,12 +251,12 @@ static bool place(struct placing *p, enum vr_companion_kind kind, struct vr_outc
         }
         double ms = now.verdict.price.step_ms[VR_DECODE] + step_ms(c);
         if (found && !better(&now, ms, &best, best_ms)) continue;
-        vr_stand_move(&best, &now);
+        vr_outcome_move(&best, &now);
         best_ms = ms;
         found = true;
     }
     if (!found) return fail_nowhere(p, kind, err);
-    vr_stand_move(out, &best);
+    vr_outcome_move(out, &best);
     return true;
 }
 
@@ -330,7 +330,7 @@ static bool rename_left_out(const struct vr_fit_ask *a, struct vr_outcome *o, st
 bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const void *ctx, bool twins,
                          struct vr_outcome *out, struct vr_err *err)
 {
-    double t0 = vr_stand_now_ms();
+    double t0 = vr_now_fine_ms();
     VR_AUTO_FREE struct placing *p = calloc(1, sizeof *p);
     if (!p) return vr_fail_nomem(err, "planning");
     *p = (struct placing){ .a = a, .find = find, .ctx = ctx, .twins = twins };
@@ -345,6 +345,6 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     for (size_t i = 0; i < out->n_companions; i++) explain(p, &out->companions[i], out, &failed);
     if (failed) return vr_fail_nomem(err, "explaining a plan");
     out->dry_runs = p->dry_runs;
-    out->ms = vr_stand_now_ms() - t0;
+    out->ms = vr_now_fine_ms() - t0;
     return rename_left_out(a, out, err);
 }

@@ -59,21 +59,21 @@ struct vr_outcome {
 };
 void vr_outcome_done(struct vr_outcome *o);
 /* What companions take on a device of the machine. */
-uint64_t vr_outcome_guests(const struct vr_outcome *o, int device);
+uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device);
 #define VR_AUTO_OUTCOME VR_CLEANUP(vr_outcome_done) struct vr_outcome
 
 /* What the planner may and must do. */
-struct vr_wish {
+struct vr_goal {
     enum vr_optimize optimize;
     struct vr_fixed fixed;
 };
 /* The fastest placement that fits, confirmed by a dry run. VR_ENOFIT with what is missing when there is none. */
-bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out,
+bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_outcome *out,
                  struct vr_err *err) VR_MUST_CHECK;
 
 /* The same with the largest context that fits (a->context.n_ctx is ignored), in steps of 256 tokens per sequence: one
  * step more would move further weights to the host, or fit nowhere. */
-bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out,
+bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_outcome *out,
                     struct vr_err *err) VR_MUST_CHECK;
 /* Fills o->reasons. `a` is what was asked, with all devices that might have been used; `fixed`, what was no choice. */
 bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "fit/stand.h"
+#include "fit/outcome.h"
 
 #define MAX_OVERRIDES 1024
 
@@ -98,18 +98,18 @@ static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_
 static bool given_alone(const struct vr_fit_ask *a, const void *given, struct vr_outcome *out, struct vr_err *err)
 {
     const struct vr_given *g = given;
-    double t0 = vr_stand_now_ms();
-    if (!vr_stand_start(a, out, err)) return false;
+    double t0 = vr_now_fine_ms();
+    if (!vr_outcome_start(a, out, err)) return false;
     out->how = "as given";
     out->trial.n_gpu_layers = g->n_gpu_layers;
     out->trial.split_mode = g->split_mode;
     if (!add_split(g, out, err) || (g->overrides && !add_overrides(a, g->overrides, out, err))) return false;
     struct vr_prober prober;
     if (!vr_prober_open(a->model, &prober, err)) return false;
-    bool ok = vr_stand_judge(a, &prober, out, err);
+    bool ok = vr_outcome_judge(a, &prober, out, err);
     vr_prober_close(&prober);
     out->dry_runs = 1;
-    out->ms = vr_stand_now_ms() - t0;
+    out->ms = vr_now_fine_ms() - t0;
     return ok;
 }
 
@@ -141,7 +141,7 @@ static bool take_fitted(const struct vr_fitted *f, struct vr_outcome *o, struct 
 static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_outcome *out, struct vr_err *err)
 {
     (void)none;
-    if (!vr_stand_start(a, out, err)) return false;
+    if (!vr_outcome_start(a, out, err)) return false;
     out->how = "llama.cpp's fit";
     uint64_t margins[VR_MAX_VGPUS];
     for (size_t i = 0; i < a->budgets->n; i++) { /* the reserve, and what companions take of the budget */
@@ -155,7 +155,7 @@ static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_
     struct vr_trial trial = out->trial;
     trial.timeout_ms = 300000; /* it may need dozens of dry runs */
     bool ok = vr_probe_fit(&prober, &trial, margins, &fitted, err) && take_fitted(&fitted, out, err) &&
-              vr_stand_judge(a, &prober, out, err);
+              vr_outcome_judge(a, &prober, out, err);
     out->dry_runs = fitted.dry_runs;
     out->ms = fitted.ms;
     vr_fitted_done(&fitted);

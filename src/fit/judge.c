@@ -27,10 +27,11 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
 }
 
 /* Which layers are where: the engine's own rule. Layers below the first on a device stay on the host. */
-static void find_layers(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *v)
+static void find_layers(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *v)
 {
-    uint32_t n_slots = s->model->n_layers + 1; /* the output is the last */
-    uint32_t on_gpu = t->n_gpu_layers < 0 || (uint32_t)t->n_gpu_layers > n_slots ? n_slots : (uint32_t)t->n_gpu_layers;
+    uint32_t n_stations = s->model->n_layers + 1; /* the output is the last */
+    uint32_t on_gpu =
+        t->n_gpu_layers < 0 || (uint32_t)t->n_gpu_layers > n_stations ? n_stations : (uint32_t)t->n_gpu_layers;
     if (v->n_devices == 0) on_gpu = 0;
     double shares[VR_MAX_VGPUS];
     uint32_t counts[VR_MAX_VGPUS] = { 0 };
@@ -38,12 +39,12 @@ static void find_layers(const struct vr_bench_stand *s, const struct vr_trial *t
         shares[i] = t->has_split ? (double)t->split[i] : (double)v->devices[i].free_bytes;
     if (t->split_mode == VR_SPLIT_NONE) memset(shares + 1, 0, sizeof shares - sizeof shares[0]);
     if (v->n_devices) vr_split_counts(shares, v->n_devices, on_gpu, counts);
-    uint32_t at = n_slots - on_gpu;
+    uint32_t at = n_stations - on_gpu;
     v->host_layers = at < s->model->n_layers ? at : s->model->n_layers;
     for (size_t i = 0; i < v->n_devices; i++) {
         v->devices[i].first_layer = at;
         at += counts[i];
-        v->devices[i].output = counts[i] && at == n_slots;
+        v->devices[i].output = counts[i] && at == n_stations;
         v->devices[i].n_layers = counts[i] - v->devices[i].output;
     }
 }
@@ -62,7 +63,7 @@ static bool cache_is_empty(const struct vr_model *m, uint32_t first, uint32_t n,
     return any && flash;
 }
 
-static void find_empty_caches(const struct vr_bench_stand *s, struct vr_verdict *v)
+static void find_empty_caches(const struct vr_judge_setup *s, struct vr_verdict *v)
 {
     for (size_t i = 0; i < v->n_devices; i++) {
         struct vr_judged *j = &v->devices[i];
@@ -96,7 +97,7 @@ static bool needs_blas(const struct vr_works *w, bool flash, size_t device)
 
 /* What a device holds beside its buffers: what kernels take for a while, recorded kernels, and the addresses of the
  * host's memory that it may read by itself: of weights when they are not in a mapped file. */
-static uint64_t beside_buffers(const struct vr_bench_stand *s, const struct vr_proof *p, size_t device)
+static uint64_t beside_buffers(const struct vr_judge_setup *s, const struct vr_proof *p, size_t device)
 {
     uint64_t pinned = p->host.context_bytes + p->host.compute_bytes + (s->speeds->pinned ? p->host.model_bytes : 0);
     return p->works.pool_bytes[device] + p->works.device_splits[device] * SPLIT_BYTES + pinned / PINNED_SHARE;
@@ -109,7 +110,7 @@ static uint64_t room_in_reserve(const struct vr_device *d, const struct vr_budge
     return d->measured.runtime_bytes || share < margin ? margin : share;
 }
 
-static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
+static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
                   struct vr_verdict *v)
 {
     v->n_devices = t->n_order ? t->n_order : t->n_devices;
@@ -147,7 +148,7 @@ static void weigh(const struct vr_bench_stand *s, const struct vr_trial *t, cons
     if (v->host_short_bytes) v->fits = false;
 }
 
-static void clock_it(const struct vr_bench_stand *s, const struct vr_trial *t, const struct vr_proof *p,
+static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
                      struct vr_verdict *v)
 {
     uint16_t machine_device[VR_MAX_VGPUS];
@@ -179,7 +180,7 @@ static void clock_it(const struct vr_bench_stand *s, const struct vr_trial *t, c
     }
 }
 
-bool vr_judge(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
 {
     struct vr_trial trial = *t;
     trial.want_work = true;

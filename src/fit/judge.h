@@ -2,7 +2,7 @@
 #ifndef VR_FIT_JUDGE_H
 #define VR_FIT_JUDGE_H
 
-#include "engine/probe.h"
+#include "engine/probe/probe.h"
 #include "fit/price.h"
 #include "hw/select.h"
 
@@ -40,7 +40,7 @@ struct vr_verdict {
 bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, struct vr_vgpu_spec *out,
                       struct vr_err *err) VR_MUST_CHECK;
 
-struct vr_bench_stand { /* what stays the same from trial to trial */
+struct vr_judge_setup { /* what stays the same from trial to trial */
     const struct vr_prober *prober;
     const struct vr_model *model;
     const struct vr_machine *machine;
@@ -49,7 +49,7 @@ struct vr_bench_stand { /* what stays the same from trial to trial */
     double fill;
 };
 
-bool vr_judge(const struct vr_bench_stand *s, const struct vr_trial *t, struct vr_verdict *out,
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out,
               struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -5,7 +5,7 @@
  * and the next one, which must not fit. What each of them tells makes the arithmetic better for the next attempt. A
  * draft's cache grows with the context too, and it may move: with companions every context is planned whole. */
 #include "fit/planner.h"
-#include "fit/stand.h"
+#include "fit/outcome.h"
 
 #define USUAL       4096
 #define CELL_PAD    256
@@ -20,7 +20,7 @@ struct limit {
 struct hunt {
     struct vr_planner planner;
     struct vr_fit_ask ask;
-    const struct vr_wish *wish;
+    const struct vr_goal *wish;
     bool whole;    /* with companions: without the planner's arithmetic */
     uint32_t step; /* tokens */
     struct limit limit;
@@ -112,7 +112,7 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
         bool ok = tries(h, at, at == low + 1, &now, &why);
         next = ok && !next;
         if (ok) {
-            vr_stand_move(out, &now);
+            vr_outcome_move(out, &now);
             if (at == high) high = most + 1, sure = true;
             low = at;
             continue;
@@ -130,9 +130,9 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
     return true;
 }
 
-bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out, struct vr_err *err)
+bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_outcome *out, struct vr_err *err)
 {
-    double t0 = vr_stand_now_ms();
+    double t0 = vr_now_fine_ms();
     struct hunt *h = calloc(1, sizeof *h);
     if (!h) return vr_fail_nomem(err, "planning");
     h->ask = *a;
@@ -148,6 +148,6 @@ bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_wish *w, struct 
     out->dry_runs = h->dry_runs;
     bool whole = h->whole;
     free(h);
-    out->ms = vr_stand_now_ms() - t0;
+    out->ms = vr_now_fine_ms() - t0;
     return ok && (whole || vr_outcome_explain(a, &w->fixed, out, err));
 }

@@ -33,7 +33,7 @@ static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct
     t->pipeline = p->pipeline;
     for (size_t i = 0; i < p->n; i++) {
         t->order[i] = (uint8_t)trial_device[p->order[i]];
-        t->split[i] = (float)p->slots[i];
+        t->split[i] = (float)p->stations[i];
     }
     size_t n = fixed->n_overrides + p->n_overrides;
     struct vr_override *all = vr_arena_alloc(&o->arena, n, sizeof *all);
@@ -105,7 +105,7 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
         VR_AUTO_OUTCOME now = { 0 };
         struct vr_overheads before = s->overheads;
         s->ask.work_limit = dry_runs ? 0 : ROUGH_WORK; /* the first plan is for learning, unless it is optimal */
-        if (!vr_stand_start(&s->a, &now, err)) return false;
+        if (!vr_outcome_start(&s->a, &now, err)) return false;
         if (!vr_plan_make(&s->ask, &now.arena, &plan, err)) {
             if (!found || err->code != VR_ENOFIT) return false;
             break;
@@ -116,14 +116,14 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
             best->lower_bound_ms = fmin(plan.lower_bound_ms, best->planned_ms);
             break;
         }
-        if (!to_trial(s, &plan, &now, err) || !vr_stand_judge(&s->a, &s->prober, &now, err)) return false;
+        if (!to_trial(s, &plan, &now, err) || !vr_outcome_judge(&s->a, &s->prober, &now, err)) return false;
         learn(s, &plan, &now.verdict);
         now.how = "planned";
         now.lower_bound_ms = plan.lower_bound_ms;
         now.planned_ms = plan.cost_ms;
         bool faster = !found || now.verdict.price.step_ms[VR_DECODE] <= best->verdict.price.step_ms[VR_DECODE];
         if (!now.verdict.fits || !faster) continue;
-        vr_stand_move(best, &now);
+        vr_outcome_move(best, &now);
         found = true;
         best->optimal = plan.optimal;
         /* nothing new: the same plan would be made again. And what three dry runs have settled is settled. */
@@ -244,7 +244,7 @@ static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err
     return true;
 }
 
-bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_err *err)
+bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_err *err)
 {
     *s = (struct vr_planner){ .a = *a, .prober = { .fd = -1 } };
     s->ask = (struct vr_ask){ .model = a->model,
@@ -288,18 +288,18 @@ bool vr_planner_guess(struct vr_planner *s, uint32_t n_ctx, struct vr_arena *are
 
 static bool plan_alone(const struct vr_fit_ask *a, const void *wish, struct vr_outcome *out, struct vr_err *err)
 {
-    const struct vr_wish *w = wish;
-    double t0 = vr_stand_now_ms();
+    const struct vr_goal *w = wish;
+    double t0 = vr_now_fine_ms();
     struct vr_planner *s = malloc(sizeof *s);
     if (!s) return vr_fail_nomem(err, "planning");
     bool ok = vr_planner_open(s, a, w, err) && vr_planner_prove(s, a->context.n_ctx, out, err);
     vr_planner_close(s);
     free(s);
-    out->ms = vr_stand_now_ms() - t0;
+    out->ms = vr_now_fine_ms() - t0;
     return ok && vr_outcome_explain(a, &w->fixed, out, err);
 }
 
-bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_wish *w, struct vr_outcome *out, struct vr_err *err)
+bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_outcome *out, struct vr_err *err)
 {
     if (vr_companions_any(a)) return vr_companions_place(a, plan_alone, w, true, out, err);
     return plan_alone(a, w, out, err);

@@ -2,7 +2,7 @@
 #ifndef VR_FIT_PLANNER_H
 #define VR_FIT_PLANNER_H
 
-#include "fit/stand.h"
+#include "fit/outcome.h"
 #include "plan/place.h"
 
 struct vr_planner {
@@ -20,7 +20,7 @@ struct vr_planner {
 };
 
 /* Copies what it needs of the two. To be closed also when this fails. */
-bool vr_planner_open(struct vr_planner *p, const struct vr_fit_ask *a, const struct vr_wish *w,
+bool vr_planner_open(struct vr_planner *p, const struct vr_fit_ask *a, const struct vr_goal *w,
                      struct vr_err *err) VR_MUST_CHECK;
 void vr_planner_close(struct vr_planner *p);
 

@@ -3,7 +3,7 @@
 #ifndef VR_FIT_PRICE_H
 #define VR_FIT_PRICE_H
 
-#include "engine/work.h"
+#include "engine/probe/work.h"
 #include "plan/speed.h"
 
 #define VR_PRICE_PLACES (VR_MAX_DEVICES + 1) /* devices as in the trial; their number is the host */

@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
-#include "fit/stand.h"
+#include "fit/outcome.h"
 #include "hw/gpus.h"
 
 #define FULL 0.97 /* of its budget: nothing that matters fits on it any more */

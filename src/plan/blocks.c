@@ -1,10 +1,10 @@
-/* Plans without guests: no unit is on another slot's device. The start of every search, since a good plan makes bounds
- * prune.
+/* Plans without guests: no unit is on another station's device. The start of every search, since a good plan makes
+ * bounds prune.
  *
- * Such a plan is a row of blocks: consecutive slots on one device, their units there or on the host. Blocks share no
- * memory, so each is solved on its own, for every kind and range of slots: the undominated pairs of (bytes, cost),
- * extended slot by slot. What follows is a shortest path over (slot, devices of each kind used, last kind). The best
- * plan of this kind, but for a cap on the number of pairs.
+ * Such a plan is a row of blocks: consecutive stations on one device, their units there or on the host. Blocks share no
+ * memory, so each is solved on its own, for every kind and range of stations: the undominated pairs of (bytes, cost),
+ * extended station by station. What follows is a shortest path over (station, devices of each kind used, last kind).
+ * The best plan of this kind, but for a cap on the number of pairs.
  *
  * bound.c's tables tell which pairs cannot be part of a plan cheaper than the best known. */
 #include "plan/case.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define MAX_POINTS  128
-#define MAX_OPTIONS 32 /* ways to place the units of a slot */
+#define MAX_OPTIONS 32 /* ways to place the units of a station */
 #define MAX_STATES  (1 << 20)
 #define MAX_TABLE   (1 << 22)
 
@@ -47,16 +47,16 @@ struct blocks {
     uint8_t *n_options;
     double *block;        /* [kind][begin][end][variant]: cost of a block */
     uint32_t *extent;     /* [kind][begin]: ends beyond this are hopeless */
-    struct state *states; /* [slot][used][last kind or host] */
+    struct state *states; /* [station][used][last kind or host] */
     size_t n_states, n_block;
     uint32_t n_used, radix[VR_MAX_PLACED];
 };
 
-/* --- one slot --- */
+/* --- one station --- */
 
-static double slot_cost(const struct vr_case *c, uint32_t q, uint32_t k, uint32_t away)
+static double station_cost(const struct vr_case *c, uint32_t q, uint32_t k, uint32_t away)
 {
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     double cost = c->core[q * c->n_places + k];
     uint32_t at = k;
     for (uint32_t u = 0; u < class->n_units; u++) {
@@ -76,10 +76,10 @@ static int by_bytes(const void *a, const void *b)
     return x->away < y->away ? -1 : x->away > y->away;
 }
 
-/* The undominated ways to have a slot of class q on kind k, fewest bytes first. */
+/* The undominated ways to have a station of class q on kind k, fewest bytes first. */
 static uint8_t list_options(const struct vr_case *c, uint32_t q, uint32_t k, struct option *out)
 {
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     struct option all[1 << VR_MAX_UNITS];
     uint32_t n = 0, kept = 0;
     for (uint32_t away = 0; away < UINT32_C(1) << class->n_units; away++) {
@@ -91,7 +91,7 @@ static uint8_t list_options(const struct vr_case *c, uint32_t q, uint32_t k, str
             else if (class->units[u].move != VR_MOVE_FREE)
                 may = false;
         }
-        o.cost = may ? slot_cost(c, q, k, away) : INFINITY;
+        o.cost = may ? station_cost(c, q, k, away) : INFINITY;
         if (isfinite(o.cost)) all[n++] = o;
     }
     qsort(all, n, sizeof *all, by_bytes);
@@ -161,11 +161,11 @@ static uint32_t choose(const struct vr_case *c, const struct point *x, uint32_t 
 
 static size_t block_at(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t end)
 {
-    size_t n = b->c->p->n_slots + 1;
+    size_t n = b->c->p->n_stations + 1;
     return ((k * n + begin) * n + end) * N_VARIANTS;
 }
 
-/* What slots begin..end-1 may cost on one device of kind k, in a plan that is cheaper than the best. */
+/* What stations begin..end-1 may cost on one device of kind k, in a plan that is cheaper than the best. */
 static struct line line_for(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t end)
 {
     const struct vr_case *c = b->c;
@@ -185,29 +185,29 @@ static void solve_from(struct blocks *b, uint32_t k, uint32_t begin)
     uint32_t n = 1, s = begin;
     bool some = false, empty = false;
     now[0] = (struct point){ 0 };
-    for (; s < p->n_slots; s++) {
-        uint32_t of = k * p->n_classes + p->slots[s];
+    for (; s < p->n_stations; s++) {
+        uint32_t of = k * p->n_classes + p->stations[s];
         if ((p->allow[s] && !(p->allow[s] >> k & 1)) || !b->n_options[of]) break;
         n = extend(now, n, &b->options[of * MAX_OPTIONS], b->n_options[of], c->cap_bytes[k],
                    line_for(b, k, begin, s + 1), next);
         if (!n) break;
         memcpy(now, next, n * sizeof *now);
-        some |= p->classes[p->slots[s]].cache == VR_CACHE_SOME;
-        empty |= p->classes[p->slots[s]].cache == VR_CACHE_EMPTY;
+        some |= p->classes[p->stations[s]].cache == VR_CACHE_SOME;
+        empty |= p->classes[p->stations[s]].cache == VR_CACHE_EMPTY;
         double *block = &b->block[block_at(b, k, begin, s + 1)];
         for (uint32_t v = 0; v < N_VARIANTS; v++) {
             uint32_t i = choose(c, now, n, k, v);
             block[v] = i < n && (some || !empty) ? now[i].cost : INFINITY;
         }
     }
-    b->extent[k * p->n_slots + begin] = s;
+    b->extent[k * p->n_stations + begin] = s;
 }
 
 /* --- the row of blocks --- */
 
-static size_t state_at(const struct blocks *b, uint32_t slot, uint32_t used, uint32_t last)
+static size_t state_at(const struct blocks *b, uint32_t station, uint32_t used, uint32_t last)
 {
-    return ((size_t)slot * b->n_used + used) * b->c->n_places + last;
+    return ((size_t)station * b->n_used + used) * b->c->n_places + last;
 }
 
 static void reach(struct blocks *b, size_t to, double cost, size_t from, uint32_t variant)
@@ -215,31 +215,31 @@ static void reach(struct blocks *b, size_t to, double cost, size_t from, uint32_
     if (cost < b->states[to].cost) b->states[to] = (struct state){ cost, (uint32_t)from, (uint8_t)variant };
 }
 
-static void go_on(struct blocks *b, uint32_t slot, uint32_t used, uint32_t last)
+static void go_on(struct blocks *b, uint32_t station, uint32_t used, uint32_t last)
 {
     const struct vr_case *c = b->c;
     const struct vr_problem *p = c->p;
-    size_t from = state_at(b, slot, used, last);
+    size_t from = state_at(b, station, used, last);
     double cost = b->states[from].cost;
     if (isinf(cost)) return;
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         if (!(c->usable >> k & 1) || used / b->radix[k] % (p->kinds[k].n + 1) == p->kinds[k].n) continue;
         if (used == 0 ? c->first != NONE && k != c->first : p->ordered && k < last) continue;
-        for (uint32_t end = slot + 1; end <= b->extent[k * p->n_slots + slot]; end++) {
-            uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_slots ? 2 : 0);
-            double block = b->block[block_at(b, k, slot, end) + v];
-            double sum = cost + c->enter[last][k] + block + (end == p->n_slots ? c->hop[k][c->n_kinds] : 0);
+        for (uint32_t end = station + 1; end <= b->extent[k * p->n_stations + station]; end++) {
+            uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_stations ? 2 : 0);
+            double block = b->block[block_at(b, k, station, end) + v];
+            double sum = cost + c->enter[last][k] + block + (end == p->n_stations ? c->hop[k][c->n_kinds] : 0);
             reach(b, state_at(b, end, used + b->radix[k], k), sum, from, v);
         }
     }
 }
 
-/* A slot with all its units on the host. */
-static double host_slot(const struct vr_case *c, uint32_t s)
+/* A station with all its units on the host. */
+static double host_station(const struct vr_case *c, uint32_t s)
 {
-    uint32_t q = c->p->slots[s];
+    uint32_t q = c->p->stations[s];
     if (!vr_case_may(c, c->p->allow[s], c->n_kinds)) return INFINITY;
-    return slot_cost(c, q, c->n_kinds, 0);
+    return station_cost(c, q, c->n_kinds, 0);
 }
 
 static size_t walk(struct blocks *b)
@@ -250,16 +250,16 @@ static size_t walk(struct blocks *b)
     bool some = false;
     for (size_t i = 0; i < b->n_states; i++) b->states[i].cost = INFINITY;
     reach(b, state_at(b, 0, 0, c->n_kinds), 0, 0, 0);
-    for (uint32_t s = 0; s < p->n_slots; s++) {
+    for (uint32_t s = 0; s < p->n_stations; s++) {
         for (uint32_t used = 0; used < b->n_used; used++)
             for (uint32_t last = 0; last < c->n_places; last++) go_on(b, s, used, last);
-        on_host += host_slot(c, s);
-        some |= p->classes[p->slots[s]].cache == VR_CACHE_SOME;
+        on_host += host_station(c, s);
+        some |= p->classes[p->stations[s]].cache == VR_CACHE_SOME;
         if (some) reach(b, state_at(b, s + 1, 0, c->n_kinds), on_host, 0, 0);
     }
-    size_t at = state_at(b, p->n_slots, 0, c->n_kinds); /* all on the host: not of this case */
+    size_t at = state_at(b, p->n_stations, 0, c->n_kinds); /* all on the host: not of this case */
     b->states[at].cost = INFINITY;
-    for (size_t i = state_at(b, p->n_slots, 0, 0); i < b->n_states; i++)
+    for (size_t i = state_at(b, p->n_stations, 0, 0); i < b->n_states; i++)
         if (b->states[i].cost < b->states[at].cost) at = i;
     return at;
 }
@@ -275,14 +275,14 @@ static bool read_block(const struct blocks *b, uint32_t k, uint32_t begin, uint3
     VR_AUTO_FREE struct point *rows = calloc((size_t)len + 1, MAX_POINTS * sizeof *rows);
     if (!rows) return false;
     for (uint32_t i = 0; i < len; i++) {
-        uint32_t of = k * p->n_classes + p->slots[begin + i];
+        uint32_t of = k * p->n_classes + p->stations[begin + i];
         n = extend(&rows[i * MAX_POINTS], n, &b->options[of * MAX_OPTIONS], b->n_options[of], b->c->cap_bytes[k],
                    line_for(b, k, begin, begin + i + 1), &rows[(i + 1) * MAX_POINTS]);
     }
     uint32_t at = choose(b->c, &rows[len * MAX_POINTS], n, k, variant);
     for (uint32_t i = len; i-- > 0;) {
         const struct point *x = &rows[(i + 1) * MAX_POINTS + at];
-        uint32_t s = begin + i, q = p->slots[s];
+        uint32_t s = begin + i, q = p->stations[s];
         uint32_t away = b->options[(k * p->n_classes + q) * MAX_OPTIONS + x->option].away;
         out->core[s] = device;
         for (uint32_t u = 0; u < p->classes[q].n_units; u++)
@@ -298,8 +298,8 @@ static bool read_plan(const struct blocks *b, size_t at, struct vr_placement *ou
     const struct vr_problem *p = c->p;
     uint32_t next[VR_MAX_PLACED] = { 0 }; /* device of each kind */
     for (uint32_t k = 1; k < c->n_kinds; k++) next[k] = next[k - 1] + p->kinds[k - 1].n;
-    memset(out->core, VR_ON_HOST, p->n_slots);
-    memset(out->units, VR_ON_HOST, (size_t)p->n_slots * VR_MAX_UNITS);
+    memset(out->core, VR_ON_HOST, p->n_stations);
+    memset(out->units, VR_ON_HOST, (size_t)p->n_stations * VR_MAX_UNITS);
     for (;;) {
         uint32_t last = (uint32_t)(at % c->n_places), end = (uint32_t)(at / c->n_places / b->n_used);
         if (last == c->n_kinds) return true; /* the rest is on the host */
@@ -318,14 +318,14 @@ static bool init(struct blocks *b, bool *too_large)
         b->radix[k] = b->n_used;
         b->n_used *= p->kinds[k].n + 1;
     }
-    b->n_states = ((size_t)p->n_slots + 1) * b->n_used * b->c->n_places;
+    b->n_states = ((size_t)p->n_stations + 1) * b->n_used * b->c->n_places;
     b->n_block = block_at(b, p->n_kinds, 0, 0);
     *too_large = b->n_states > MAX_STATES || b->n_block > MAX_TABLE;
     if (*too_large) return true;
     b->options = calloc((size_t)p->n_kinds * p->n_classes, MAX_OPTIONS * sizeof *b->options);
     b->n_options = calloc((size_t)p->n_kinds * p->n_classes, 1);
     b->block = malloc(b->n_block * sizeof *b->block);
-    b->extent = malloc((size_t)p->n_kinds * p->n_slots * sizeof *b->extent);
+    b->extent = malloc((size_t)p->n_kinds * p->n_stations * sizeof *b->extent);
     b->states = malloc(b->n_states * sizeof *b->states);
     return b->options && b->n_options && b->block && b->extent && b->states;
 }
@@ -339,7 +339,7 @@ static bool solve(struct blocks *b, struct vr_placement *out, struct vr_search_r
             uint32_t of = k * p->n_classes + q;
             b->n_options[of] = list_options(c, q, k, &b->options[of * MAX_OPTIONS]);
         }
-        for (uint32_t s = 0; s < p->n_slots; s++) solve_from(b, k, s);
+        for (uint32_t s = 0; s < p->n_stations; s++) solve_from(b, k, s);
     }
     size_t at = walk(b);
     result->cost = b->states[at].cost;

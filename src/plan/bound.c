@@ -2,8 +2,8 @@
  *
  * Take any price per byte for each kind of device. Charging every plan for the memory it uses, and crediting it with
  * all memory there is, can only lower the cost of a plan that fits; so the cheapest plan under prices, limits
- * forgotten, is a lower bound for all that fit. Without limits it is a shortest path: slot by slot, and within a slot
- * unit by unit, since only the place of the previous piece matters for the hop.
+ * forgotten, is a lower bound for all that fit. Without limits it is a shortest path: station by station, and within a
+ * station unit by unit, since only the place of the previous piece matters for the hop.
  *
  * Two details make it tight. A device costs its entry (at least the cheapest hop into it) and brings its memory: it is
  * counted as opened when the memory is worth more than the entry, else the path pays the entry when it comes there. And
@@ -47,7 +47,7 @@ static double core_price(const struct vr_case *c, uint32_t q, uint32_t k)
 /* The tails of a class. With `settled`, border units stay with their core. */
 static void price_tails(struct vr_case *c, uint32_t q, bool settled, double *tail)
 {
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     uint32_t n = c->n_places, host = c->n_kinds;
     double *end = &tail[((size_t)q * (c->max_units + 1) + class->n_units) * 2 * n * n];
     for (uint32_t k = 0; k < n; k++) {
@@ -85,7 +85,7 @@ static double settled_tail(const struct vr_case *c, uint32_t q, uint32_t u, bool
     return c->settled[(((q * (c->max_units + 1) + u) * 2 + need) * c->n_places + k) * c->n_places + place];
 }
 
-static bool has_border_units(const struct vr_slot_class *class)
+static bool has_border_units(const struct vr_station_class *class)
 {
     for (uint32_t u = 0; u < class->n_units; u++)
         if (class->units[u].move == VR_MOVE_BORDER) return true;
@@ -93,7 +93,7 @@ static bool has_border_units(const struct vr_slot_class *class)
 }
 
 /* Fills the tables of a class. Border units only leave their core at a border: elsewhere that costs the toll, which
- * each border gives back to the two slots beside it. */
+ * each border gives back to the two stations beside it. */
 static void price_class(struct vr_case *c, uint32_t q)
 {
     uint32_t n = c->n_places;
@@ -111,7 +111,7 @@ static void price_class(struct vr_case *c, uint32_t q)
 /* What a device costs for being entered, less the tolls of the border there. */
 static double entry_of(const struct vr_case *c, uint32_t k) { return c->entry[k] - 2 * c->toll; }
 
-/* What a device's memory is worth, less the reward that is due for having a slot. */
+/* What a device's memory is worth, less the reward that is due for having a station. */
 static double worth_of(const struct vr_case *c, uint32_t k)
 {
     return c->price[k] * (double)c->cap_bytes[k] - c->reward[k];
@@ -130,11 +130,11 @@ static double change(const struct vr_case *c, uint32_t a, uint32_t b)
     return from_host ? cost + c->price[b] * (double)c->first_bytes[b] : cost;
 }
 
-/* The best next kind from before slot s; *held: the need of the host is met by its units. */
+/* The best next kind from before station s; *held: the need of the host is met by its units. */
 static double step_from(const struct vr_case *c, uint32_t s, bool need, uint32_t a, uint32_t *to, bool *held)
 {
     const struct vr_problem *p = c->p;
-    uint32_t q = p->slots[s], n = c->n_places;
+    uint32_t q = p->stations[s], n = c->n_places;
     const double *through = &c->through[q * 2 * n], *rest = &c->rest[(s + 1) * 2 * n];
     bool left = p->classes[q].core.left_bytes > 0;
     double best = INFINITY;
@@ -161,7 +161,7 @@ static void price_kinds(struct vr_case *c)
     }
     for (uint32_t a = 0; a < c->n_places; a++)
         for (uint32_t b = 0; b < c->n_places; b++) c->change[a][b] = change(c, a, b);
-    double *end = &c->rest[(size_t)p->n_slots * 2 * c->n_places];
+    double *end = &c->rest[(size_t)p->n_stations * 2 * c->n_places];
     for (uint32_t k = 0; k < c->n_places; k++) {
         end[k] = end[c->n_places + k] = INFINITY;
         if (k == c->n_kinds) continue;
@@ -177,7 +177,7 @@ void vr_case_price(struct vr_case *c)
     bool held;
     for (uint32_t q = 0; q < p->n_classes; q++) price_class(c, q);
     price_kinds(c);
-    for (uint32_t s = p->n_slots; s-- > 0;)
+    for (uint32_t s = p->n_stations; s-- > 0;)
         for (uint32_t need = 0; need < 2; need++)
             for (uint32_t k = 0; k < n; k++)
                 c->rest[(s * 2 + need) * n + k] = need && !c->host ? INFINITY : step_from(c, s, need, k, &to, &held);
@@ -189,21 +189,21 @@ void vr_case_look_back(struct vr_case *c)
     const struct vr_problem *p = c->p;
     uint32_t n = c->n_places;
     for (uint32_t k = 0; k < n; k++) c->before[k] = k == c->n_kinds ? 0 : INFINITY;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
+    for (uint32_t s = 0; s < p->n_stations; s++) {
         for (uint32_t k = 0; k < n; k++) {
             double best = INFINITY;
             for (uint32_t a = 0; a < n && vr_case_may(c, p->allow[s], k); a++) {
                 double sum = vr_case_before(c, s, a) + c->change[a][k];
                 if (sum < best) best = sum;
             }
-            c->before[(s + 1) * n + k] = best + c->through[p->slots[s] * 2 * n + k];
+            c->before[(s + 1) * n + k] = best + c->through[p->stations[s] * 2 * n + k];
         }
     }
 }
 
 struct use {
     double bytes[MAX_PLACES];
-    uint32_t opened[VR_MAX_PLACED], slots[MAX_PLACES], tolls;
+    uint32_t opened[VR_MAX_PLACED], stations[MAX_PLACES], tolls;
 };
 
 static void use_piece(const struct vr_case *c, const struct vr_piece *x, uint32_t place, struct use *use)
@@ -212,10 +212,10 @@ static void use_piece(const struct vr_case *c, const struct vr_piece *x, uint32_
     if (place != c->n_kinds) use->bytes[c->n_kinds] += (double)x->left_bytes;
 }
 
-/* Follows the cheapest units of a slot. */
+/* Follows the cheapest units of a station. */
 static void use_units(const struct vr_case *c, uint32_t q, uint32_t k, bool need, struct use *use)
 {
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     uint32_t at = k, n = c->n_places;
     bool border = !need && has_border_units(class);
     bool settled = border && settled_tail(c, q, 0, false, k, k) <= vr_case_tail(c, q, 0, false, k, k) + c->toll;
@@ -245,11 +245,11 @@ static void follow(const struct vr_case *c, struct use *use)
     memset(use, 0, sizeof *use);
     uint32_t at = c->n_kinds;
     bool need = c->host;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        uint32_t to = at, q = p->slots[s];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        uint32_t to = at, q = p->stations[s];
         bool held = false;
         step_from(c, s, need, at, &to, &held);
-        use->slots[to]++;
+        use->stations[to]++;
         if (to != at) use->opened[to]++;
         if (to != at && at == c->n_kinds) use->bytes[to] += (double)c->first_bytes[to];
         use_piece(c, &p->classes[q].core, to, use);
@@ -263,15 +263,15 @@ static void follow(const struct vr_case *c, struct use *use)
     use->bytes[at] += (double)out;
 }
 
-/* Rewards can always rise by the least that any slot loses by being on a kind: no slot changes its mind, and every
- * device of that kind in use pays it. */
+/* Rewards can always rise by the least that any station loses by being on a kind: no station changes its mind, and
+ * every device of that kind in use pays it. */
 static void raise_rewards(struct vr_case *c)
 {
     const struct vr_problem *p = c->p;
     double least[VR_MAX_PLACED];
     for (uint32_t k = 0; k < c->n_kinds; k++) least[k] = INFINITY;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const double *through = &c->through[p->slots[s] * 2 * c->n_places];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const double *through = &c->through[p->stations[s] * 2 * c->n_places];
         double cost[MAX_PLACES], best = INFINITY;
         for (uint32_t k = 0; k < c->n_places; k++) {
             cost[k] = vr_case_may(c, p->allow[s], k) ? through[k] : INFINITY;
@@ -285,7 +285,7 @@ static void raise_rewards(struct vr_case *c)
 }
 
 /* All variables of the bound in the same unit, ms: the prices of all memory of a kind (or of the host), and the rewards
- * and tolls of all slots. */
+ * and tolls of all stations. */
 #define MAX_VARIABLES (MAX_PLACES + VR_MAX_PLACED + 1)
 
 struct vector {
@@ -297,7 +297,7 @@ static uint32_t n_variables(const struct vr_case *c) { return c->n_places + c->n
 static double *variable(struct vr_case *c, uint32_t i, double *scale)
 {
     if (i >= c->n_places) {
-        *scale = c->p->n_slots;
+        *scale = c->p->n_stations;
         return i + 1 == n_variables(c) ? &c->toll : &c->reward[i - c->n_places];
     }
     *scale = i == c->n_kinds ? (double)c->host_bytes * c->host_limited : (double)c->cap_bytes[i] * c->p->kinds[i].n;
@@ -314,7 +314,7 @@ static void slope(struct vr_case *c, struct vector *g)
         double open = entry_of(c, k) < worth_of(c, k) ? c->p->kinds[k].n : use.opened[k];
         if (!(c->usable >> k & 1)) open = 0;
         slack[k] = use.bytes[k] - open * (double)c->cap_bytes[k];
-        slack[c->n_places + k] = open - use.slots[k];
+        slack[c->n_places + k] = open - use.stations[k];
         opened += open;
     }
     slack[c->n_kinds] = use.bytes[c->n_kinds] - (double)c->host_bytes;

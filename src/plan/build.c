@@ -5,7 +5,7 @@
  * matrices of a dense layer are units that may only cross a border. All else is core. A layer with tensors that the
  * GPU backend cannot take is all core: how its parts would be split is the engine's business.
  *
- * What the user fixed narrows what slots and units may do (fixed.c). */
+ * What the user fixed narrows what stations and units may do (fixed.c). */
 #include "plan/build.h"
 
 #include <inttypes.h>
@@ -27,8 +27,8 @@ struct builder {
     const struct vr_speed *kinds[VR_MAX_PLACED]; /* of one device of each kind */
     size_t sample[VR_MAX_PLACED];                /* that device */
     double batch, fill, expert_share;
-    struct member *members; /* all tensors, slot by slot */
-    uint32_t *begin;        /* n_slots + 1: where each slot's begin */
+    struct member *members; /* all tensors, station by station */
+    uint32_t *begin;        /* n_stations + 1: where each station's begin */
     struct vr_targets targets;
 };
 
@@ -239,7 +239,7 @@ static void add_caches(const struct builder *b, const struct vr_layer_footprint 
         x->left_bytes += l->kv_host_bytes + l->state_host_bytes;
 }
 
-/* --- slots --- */
+/* --- stations --- */
 
 /* The length of the stem behind "blk.N.": "ffn_up_exps" of "ffn_up_exps.weight", "ffn_up" of "ffn_up.7.weight". */
 static const char *stem_of(const struct vr_tensor *t, size_t *n)
@@ -272,7 +272,7 @@ static int rank_of(const char *stem, size_t n)
     return stem ? (int)VR_COUNT(order) + 1 : 0;
 }
 
-/* What makes tensors of a slot one unit. */
+/* What makes tensors of a station one unit. */
 struct group {
     const char *stem; /* NULL: core */
     size_t n_stem;
@@ -368,8 +368,8 @@ static void fill_unit(const struct builder *b, const struct vr_unit_name *name, 
     }
 }
 
-/* Fills the class of slot s: core and units. */
-static bool fill_slot(struct builder *b, uint32_t s, struct vr_slot_class *out, struct vr_err *err)
+/* Fills the class of station s: core and units. */
+static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class *out, struct vr_err *err)
 {
     const struct vr_model *m = b->ask->model;
     const struct vr_footprint *f = b->ask->footprint;
@@ -409,29 +409,29 @@ static bool fill_slot(struct builder *b, uint32_t s, struct vr_slot_class *out, 
     return true;
 }
 
-/* The slot that loads a tensor; n_slots: none. */
-static uint32_t slot_of(const struct builder *b, const struct vr_tensor *t)
+/* The station that loads a tensor; n_stations: none. */
+static uint32_t station_of(const struct builder *b, const struct vr_tensor *t)
 {
-    uint32_t n_slots = b->out->problem.n_slots;
-    if (t->layer >= 0) return (uint32_t)t->layer + 1 < n_slots ? (uint32_t)t->layer : n_slots;
-    return t->role == VR_ROLE_OUTPUT ? n_slots - 1 : n_slots;
+    uint32_t n_stations = b->out->problem.n_stations;
+    if (t->layer >= 0) return (uint32_t)t->layer + 1 < n_stations ? (uint32_t)t->layer : n_stations;
+    return t->role == VR_ROLE_OUTPUT ? n_stations - 1 : n_stations;
 }
 
-/* Tensors slot by slot, each with the user's wish; in file order within a slot. */
+/* Tensors station by station, each with the user's wish; in file order within a station. */
 static bool sort_members(struct builder *b, struct vr_err *err)
 {
     const struct vr_model *m = b->ask->model;
-    uint32_t n_slots = b->out->problem.n_slots;
-    b->begin = vr_arena_alloc(b->arena, n_slots + 2u, sizeof *b->begin);
-    uint32_t *at = vr_arena_alloc(b->arena, n_slots + 2u, sizeof *at);
+    uint32_t n_stations = b->out->problem.n_stations;
+    b->begin = vr_arena_alloc(b->arena, n_stations + 2u, sizeof *b->begin);
+    uint32_t *at = vr_arena_alloc(b->arena, n_stations + 2u, sizeof *at);
     b->members = vr_arena_alloc(b->arena, m->n_tensors + 1u, sizeof *b->members);
     if (!b->begin || !at || !b->members) return vr_fail_nomem(err, "building a placement problem");
-    for (uint32_t i = 0; i < m->n_tensors; i++) b->begin[slot_of(b, &m->tensors[i]) + 1]++;
-    for (uint32_t s = 0; s <= n_slots; s++) at[s + 1] = b->begin[s + 1] += b->begin[s];
+    for (uint32_t i = 0; i < m->n_tensors; i++) b->begin[station_of(b, &m->tensors[i]) + 1]++;
+    for (uint32_t s = 0; s <= n_stations; s++) at[s + 1] = b->begin[s + 1] += b->begin[s];
     for (uint32_t i = 0; i < m->n_tensors; i++) {
         const struct vr_tensor *t = &m->tensors[i];
         int target = vr_targets_find(&b->targets, t);
-        b->members[at[slot_of(b, t)]++] = (struct member){ t, target };
+        b->members[at[station_of(b, t)]++] = (struct member){ t, target };
         if (t->role == VR_ROLE_INPUT && target >= 0)
             return vr_fail(err, VR_EUSAGE,
                            "--override-tensor moves '%s' to a device, but the engine reads it on the host", t->name);
@@ -439,29 +439,29 @@ static bool sort_members(struct builder *b, struct vr_err *err)
     return true;
 }
 
-static bool build_slots(struct builder *b, struct vr_err *err)
+static bool build_stations(struct builder *b, struct vr_err *err)
 {
     struct vr_problem *p = &b->out->problem;
     const struct vr_model *m = b->ask->model;
-    p->n_slots = b->ask->footprint->n_layers + 1;
-    if (p->n_slots > VR_MAX_SLOTS)
-        return vr_fail(err, VR_EFORMAT, "%s has %u layers; at most %d can be planned", m->name, p->n_slots - 1,
+    p->n_stations = b->ask->footprint->n_layers + 1;
+    if (p->n_stations > VR_MAX_SLOTS)
+        return vr_fail(err, VR_EFORMAT, "%s has %u layers; at most %d can be planned", m->name, p->n_stations - 1,
                        VR_MAX_SLOTS - 1);
-    p->slots = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->slots);
-    p->allow = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->allow);
-    b->out->units = vr_arena_alloc(b->arena, (size_t)p->n_slots * VR_MAX_UNITS, sizeof *b->out->units);
+    p->stations = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->stations);
+    p->allow = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->allow);
+    b->out->units = vr_arena_alloc(b->arena, (size_t)p->n_stations * VR_MAX_UNITS, sizeof *b->out->units);
     b->out->tensors = vr_arena_alloc(b->arena, m->n_tensors + 1u, sizeof(void *));
-    p->classes = vr_arena_alloc(b->arena, p->n_slots, sizeof *p->classes);
-    if (!p->slots || !p->allow || !b->out->units || !b->out->tensors || !p->classes)
+    p->classes = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->classes);
+    if (!p->stations || !p->allow || !b->out->units || !b->out->tensors || !p->classes)
         return vr_fail_nomem(err, "building a placement problem");
     if (!sort_members(b, err)) return false;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        struct vr_slot_class *class = &p->classes[p->n_classes];
-        if (!fill_slot(b, s, class, err)) return false;
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        struct vr_station_class *class = &p->classes[p->n_classes];
+        if (!fill_station(b, s, class, err)) return false;
         uint32_t q = 0;
         while (memcmp(&p->classes[q], class, sizeof *class) != 0) q++;
         p->n_classes += q == p->n_classes;
-        p->slots[s] = (uint16_t)q;
+        p->stations[s] = (uint16_t)q;
     }
     return true;
 }
@@ -492,7 +492,7 @@ bool vr_build(const struct vr_ask *ask, struct vr_arena *arena, struct vr_built 
         m->n_expert && m->n_expert_used < m->n_expert && m->n_expert_used ? (double)m->n_expert_used / m->n_expert : 1;
     build_kinds(&b);
     if (!vr_targets_init(&b.targets, ask, out, arena, err)) return false;
-    bool ok = build_slots(&b, err);
+    bool ok = build_stations(&b, err);
     vr_targets_done(&b.targets);
     if (!ok) return false;
     set_goal(&b);

@@ -37,7 +37,7 @@ struct vr_fixed_override {
 struct vr_fixed {
     bool has_gpu_layers;
     uint32_t n_gpu_layers; /* counted from the end, the output first */
-    const double *split;   /* per device in use, in their order: slots if they are whole and add up, else shares */
+    const double *split;   /* per device in use, in their order: stations if they are whole and add up, else shares */
     size_t n_split;        /* 0: not fixed */
     bool order;            /* the budgets are in the order that the devices must have */
     const struct vr_fixed_override *overrides;
@@ -68,7 +68,7 @@ struct vr_unit_name {
 struct vr_built {
     struct vr_problem problem;
     uint8_t devices[VR_MAX_PLACED]; /* the problem's devices, as indices of the machine's */
-    struct vr_unit_name *units;     /* n_slots x VR_MAX_UNITS */
+    struct vr_unit_name *units;     /* n_stations x VR_MAX_UNITS */
     const struct vr_tensor **tensors;
     uint32_t n_tensors;
 };

@@ -69,7 +69,7 @@ static void init_costs(struct vr_case *c)
 {
     const struct vr_problem *p = c->p;
     for (uint32_t q = 0; q < p->n_classes; q++) {
-        const struct vr_slot_class *class = &p->classes[q];
+        const struct vr_station_class *class = &p->classes[q];
         for (uint32_t place = 0; place < c->n_places; place++) {
             c->core[q * c->n_places + place] = vr_case_may(c, 0, place) ? piece_cost(c, &class->core, place) : INFINITY;
             for (uint32_t u = 0; u < class->n_units; u++) {
@@ -103,8 +103,8 @@ bool vr_case_init(struct vr_case *c, const struct vr_problem *p, bool host, uint
     c->through = vr_arena_alloc(arena, (size_t)p->n_classes * 2 * c->n_places, sizeof *c->through);
     c->tail = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * 2 * squares, sizeof *c->tail);
     c->settled = vr_arena_alloc(arena, (size_t)p->n_classes * (c->max_units + 1) * 2 * squares, sizeof *c->settled);
-    c->rest = vr_arena_alloc(arena, ((size_t)p->n_slots + 1) * 2 * c->n_places, sizeof *c->rest);
-    c->before = vr_arena_alloc(arena, ((size_t)p->n_slots + 1) * c->n_places, sizeof *c->before);
+    c->rest = vr_arena_alloc(arena, ((size_t)p->n_stations + 1) * 2 * c->n_places, sizeof *c->rest);
+    c->before = vr_arena_alloc(arena, ((size_t)p->n_stations + 1) * c->n_places, sizeof *c->before);
     if (!c->core || !c->unit || !c->back || !c->through || !c->tail || !c->settled || !c->rest || !c->before)
         return false;
     init_costs(c);

@@ -6,9 +6,9 @@
  * (less "all on the host", which is one placement).
  *
  * Within a case memory is given a price: byte by byte for each kind of device (and the host, where its limit matters).
- * With prices in place of limits the slots hardly depend on each other, and the cheapest way to finish from any point
- * is a small table: that is the lower bound (bound.c) which guides the search (search.c). A second one counts whole
- * pieces (rows.c). */
+ * With prices in place of limits the stations hardly depend on each other, and the cheapest way to finish from any
+ * point is a small table: that is the lower bound (bound.c) which guides the search (search.c). A second one counts
+ * whole pieces (rows.c). */
 #ifndef VR_PLAN_CASE_H
 #define VR_PLAN_CASE_H
 
@@ -45,11 +45,11 @@ struct vr_case {
     double price[MAX_PLACES]; /* per byte */
     double *tail, *rest, *before;
     double *settled;                       /* as tail, border units staying with their core */
-    double *through;                       /* [class][need of the host][kind of the core]: a whole slot */
+    double *through;                       /* [class][need of the host][kind of the core]: a whole station */
     double change[MAX_PLACES][MAX_PLACES]; /* what a path pays for going from a core of one kind to one of another */
-    double toll;                   /* for a slot with border units elsewhere; a device in use gets it back twice */
+    double toll;                   /* for a station with border units elsewhere; a device in use gets it back twice */
     double constant;               /* of the root, beside the path */
-    double reward[VR_MAX_PLACED];  /* for each slot on this kind, and due once for a device in use */
+    double reward[VR_MAX_PLACED];  /* for each station on this kind, and due once for a device in use */
     double opening[VR_MAX_PLACED]; /* what the bound counts for opening a device: its entry, or its memory's worth */
     double root;                   /* no plan of this case costs less */
 };
@@ -70,7 +70,7 @@ static inline double vr_case_reach(const struct vr_case *c, uint32_t q, uint32_t
     if (to == c->n_kinds) return cost + c->back[(q * c->max_units + u) * c->n_places + core];
     return cost + c->hop[core][to] * unit->n_along;
 }
-/* The way from a slot's last unit back to its core. */
+/* The way from a station's last unit back to its core. */
 static inline double vr_case_return(const struct vr_case *c, uint32_t at, uint32_t core, bool same)
 {
     return same ? 0 : c->interrupt + c->hop[at][core];
@@ -84,7 +84,7 @@ void vr_case_look_back(struct vr_case *c);
 void vr_case_raise(struct vr_case *c, double best, unsigned rounds);
 
 /* The least cost of finishing, with prices for all memory that it takes:
- *   from before slot s, being at the core of kind k of the slot before; */
+ *   from before station s, being at the core of kind k of the station before; */
 static inline double vr_case_rest(const struct vr_case *c, uint32_t s, bool need_host, uint32_t k)
 {
     return c->rest[(s * 2 + need_host) * c->n_places + k];
@@ -96,7 +96,8 @@ static inline double vr_case_tail(const struct vr_case *c, uint32_t class, uint3
     return c->tail[(((class * (c->max_units + 1) + u) * 2 + need_host) * c->n_places + k) * c->n_places + place];
 }
 
-/*   and the least cost of getting before slot s with the core of the slot before on kind k (no need of the host). */
+/*   and the least cost of getting before station s with the core of the station before on kind k (no need of the host).
+ */
 static inline double vr_case_before(const struct vr_case *c, uint32_t s, uint32_t k)
 {
     return c->before[s * c->n_places + k];

@@ -1,6 +1,6 @@
 /* The user's wishes. A fixed order makes kinds come in that order; a fixed split makes every device its own kind and
- * says which slots it has; fixed overrides make units that have one place to be. What contradicts itself or the machine
- * is refused here with the reason; what merely does not fit is found out by the search.
+ * says which stations it has; fixed overrides make units that have one place to be. What contradicts itself or the
+ * machine is refused here with the reason; what merely does not fit is found out by the search.
  *
  * Expressions are POSIX extended ones here and ECMAScript in the engine. The two agree on everything that tensor names
  * need; \d and (?: are translated. */
@@ -101,7 +101,7 @@ uint32_t vr_targets_mask(int target)
     return UINT32_C(1) << (target == VR_TARGET_HOST ? VR_ON_HOST : target);
 }
 
-/* As llama.cpp does it, in float: the device of slot i of n is the first whose running share is more than i / n. */
+/* As llama.cpp does it, in float: the device of station i of n is the first whose running share is more than i / n. */
 static bool split_fine(const struct vr_fixed *f, size_t n_devices, struct vr_err *err)
 {
     double sum = 0;
@@ -121,18 +121,18 @@ bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_
 {
     const struct vr_fixed *f = &ask->fixed;
     struct vr_problem *p = &built->problem;
-    uint32_t n_gpu = f->has_gpu_layers && f->n_gpu_layers < p->n_slots ? f->n_gpu_layers : p->n_slots;
+    uint32_t n_gpu = f->has_gpu_layers && f->n_gpu_layers < p->n_stations ? f->n_gpu_layers : p->n_stations;
     uint32_t devices = (UINT32_C(1) << p->n_kinds) - 1;
     if (f->has_gpu_layers && n_gpu > 0 && p->n_devices == 0)
         return vr_fail(err, VR_EUSAGE, "--n-gpu-layers is %u, but no device can be used", f->n_gpu_layers);
     if (f->has_gpu_layers)
-        for (uint32_t s = 0; s < p->n_slots; s++)
-            p->allow[s] = s + n_gpu < p->n_slots ? UINT32_C(1) << VR_ON_HOST : devices;
+        for (uint32_t s = 0; s < p->n_stations; s++)
+            p->allow[s] = s + n_gpu < p->n_stations ? UINT32_C(1) << VR_ON_HOST : devices;
     if (!f->n_split) return true;
     if (!split_fine(f, ask->budgets->n, err)) return false;
     uint32_t counts[VR_MAX_DEVICES];
     vr_split_counts(f->split, f->n_split, n_gpu, counts);
-    uint32_t s = p->n_slots - n_gpu;
+    uint32_t s = p->n_stations - n_gpu;
     for (uint32_t i = 0; i < s; i++) p->allow[i] = UINT32_C(1) << VR_ON_HOST;
     for (size_t d = 0; d < f->n_split; d++) {
         if (counts[d] && d >= p->n_devices)

@@ -8,19 +8,19 @@
 /* Pipeline copies are taken when they cost no more than this share of the time per token. */
 #define PIPELINE_WORTH 1e-3
 
-/* Where unit u of a slot is, as a device of the machine. */
+/* Where unit u of a station is, as a device of the machine. */
 static int machine_device(const struct vr_built *b, uint8_t place)
 {
     return place == VR_ON_HOST ? VR_PLACE_HOST : b->devices[place];
 }
 
-/* All slots whose unit of this stem is on `device` and away from its core, as one expression. */
+/* All stations whose unit of this stem is on `device` and away from its core, as one expression. */
 static const char *pattern_of(const struct vr_built *b, const struct vr_placement *x, const char *stem, int device,
                               struct vr_arena *arena)
 {
     VR_AUTO_BUF text = { 0 };
-    for (uint32_t s = 0; s < b->problem.n_slots; s++) {
-        const struct vr_slot_class *c = &b->problem.classes[b->problem.slots[s]];
+    for (uint32_t s = 0; s < b->problem.n_stations; s++) {
+        const struct vr_station_class *c = &b->problem.classes[b->problem.stations[s]];
         for (uint32_t u = 0; u < c->n_units; u++) {
             const struct vr_unit_name *name = &b->units[s * VR_MAX_UNITS + u];
             uint8_t place = x->units[s * VR_MAX_UNITS + u];
@@ -43,8 +43,8 @@ static bool add_overrides(const struct vr_built *b, const struct vr_placement *x
         int device;
     } seen[VR_MAX_UNITS * (VR_MAX_PLACED + 1)];
     size_t n = 0;
-    for (uint32_t s = 0; s < b->problem.n_slots; s++) {
-        const struct vr_slot_class *c = &b->problem.classes[b->problem.slots[s]];
+    for (uint32_t s = 0; s < b->problem.n_stations; s++) {
+        const struct vr_station_class *c = &b->problem.classes[b->problem.stations[s]];
         for (uint32_t u = 0; u < c->n_units; u++) {
             const char *stem = b->units[s * VR_MAX_UNITS + u].stem;
             uint8_t place = x->units[s * VR_MAX_UNITS + u];
@@ -76,13 +76,13 @@ static bool write_down(const struct vr_built *b, const struct vr_solution *x, un
     for (size_t i = 0; i < out->n; i++) {
         uint8_t d = x->account.order[i];
         out->order[i] = b->devices[d];
-        out->slots[i] = x->account.n_slots[d];
-        out->n_gpu_layers += out->slots[i];
+        out->stations[i] = x->account.n_stations[d];
+        out->n_gpu_layers += out->stations[i];
         out->situation[i] =
             situation | (i == 0 && x->account.on_host ? VR_SIT_FIRST : 0) | (i + 1 == out->n ? VR_SIT_OUTPUT : 0);
     }
-    for (uint32_t s = 0; s < b->problem.n_slots; s++) {
-        const struct vr_slot_class *c = &b->problem.classes[b->problem.slots[s]];
+    for (uint32_t s = 0; s < b->problem.n_stations; s++) {
+        const struct vr_station_class *c = &b->problem.classes[b->problem.stations[s]];
         for (uint32_t u = 0; u < c->n_units; u++)
             if (x->placement.units[s * VR_MAX_UNITS + u] == VR_ON_HOST)
                 out->host_unit_bytes += c->units[u].piece.host_bytes;

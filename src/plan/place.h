@@ -13,8 +13,8 @@ struct vr_place_override {
 };
 
 struct vr_plan {
-    uint16_t order[VR_MAX_PLACED]; /* machine devices in placement order */
-    uint32_t slots[VR_MAX_PLACED]; /* layers of each; the output counts one on the last */
+    uint16_t order[VR_MAX_PLACED];    /* machine devices in placement order */
+    uint32_t stations[VR_MAX_PLACED]; /* layers of each; the output counts one on the last */
     unsigned situation[VR_MAX_PLACED];
     size_t n;
     uint32_t n_gpu_layers;

@@ -1,10 +1,11 @@
 /* Improving a plan by small changes, for problems too large to search through.
  *
- * Changes of units: move one, move a run, exchange two, exchange all units of two slots; each by the difference in cost
- * that the slots concerned see. Changes of cores: shift a border by one slot, or take a device out of the row and put
- * it in elsewhere with one slot, units staying where they are or following; these are counted anew. When nothing helps
- * any more, the plan is shaken (some units to the host, some borders shifted) and improved again, and kept if it got
- * better: tensors are few and large, and the way from one tight packing to the next leads through looser ones.
+ * Changes of units: move one, move a run, exchange two, exchange all units of two stations; each by the difference in
+ * cost that the stations concerned see. Changes of cores: shift a border by one station, or take a device out of the
+ * row and put it in elsewhere with one station, units staying where they are or following; these are counted anew. When
+ * nothing helps any more, the plan is shaken (some units to the host, some borders shifted) and improved again, and
+ * kept if it got better: tensors are few and large, and the way from one tight packing to the next leads through looser
+ * ones.
  *
  * All in a fixed order with dice of our own: the result is determined by the plan it starts from. */
 #include "plan/case.h"
@@ -26,23 +27,23 @@ struct polish {
     int64_t left[VR_MAX_PLACED + 1];                  /* bytes; the host is the last */
     double hop[VR_MAX_PLACED + 1][VR_MAX_PLACED + 1]; /* between devices */
     double interrupt;
-    double *host_cost; /* [class][core and units] */
-    double *cost;      /* [class][core and units][kind] */
-    double *back;      /* [class][unit][kind of the core] */
-    double *slot_cost; /* of each slot as it is */
-    bool on_host;      /* weights are: the first device has paid for it */
-    bool *dirty;       /* slots whose exchanges are to be tried again */
-    bool sparing;      /* the host's memory, not time */
-    double spare_ms;   /* time left for that */
+    double *host_cost;    /* [class][core and units] */
+    double *cost;         /* [class][core and units][kind] */
+    double *back;         /* [class][unit][kind of the core] */
+    double *station_cost; /* of each station as it is */
+    bool on_host;         /* weights are: the first device has paid for it */
+    bool *dirty;          /* stations whose exchanges are to be tried again */
+    bool sparing;         /* the host's memory, not time */
+    double spare_ms;      /* time left for that */
     uint64_t dice;
     uint64_t work;
 };
 
 #define PIECES (VR_MAX_UNITS + 1)
 
-static const struct vr_slot_class *class_of(const struct polish *o, uint32_t s)
+static const struct vr_station_class *class_of(const struct polish *o, uint32_t s)
 {
-    return &o->p->classes[o->p->slots[s]];
+    return &o->p->classes[o->p->stations[s]];
 }
 
 static double piece_cost(const struct polish *o, uint32_t q, uint32_t piece, uint32_t place)
@@ -51,10 +52,10 @@ static double piece_cost(const struct polish *o, uint32_t q, uint32_t piece, uin
     return place == VR_ON_HOST ? o->host_cost[at] : o->cost[at * VR_MAX_PLACED + o->kind[place]];
 }
 
-/* A slot with its units at `units`: all but the way to the next core. */
+/* A station with its units at `units`: all but the way to the next core. */
 static double cost_of(struct polish *o, uint32_t s, const uint8_t *units)
 {
-    uint32_t q = o->p->slots[s], core = o->x->core[s], at = core;
+    uint32_t q = o->p->stations[s], core = o->x->core[s], at = core;
     double sum = piece_cost(o, q, 0, core);
     for (uint32_t u = 0; u < o->p->classes[q].n_units; u++) {
         const struct vr_unit *unit = &o->p->classes[q].units[u];
@@ -76,7 +77,7 @@ static int64_t bytes_at(const struct vr_piece *x, uint32_t place)
     return (int64_t)(place == VR_ON_HOST ? x->host_bytes : x->gpu_bytes);
 }
 
-/* Whether unit u of slot s may be at e, given where the cores are. */
+/* Whether unit u of station s may be at e, given where the cores are. */
 static bool may_be(const struct polish *o, uint32_t s, uint32_t u, uint32_t e)
 {
     const struct vr_unit *unit = &class_of(o, s)->units[u];
@@ -85,7 +86,7 @@ static bool may_be(const struct polish *o, uint32_t s, uint32_t u, uint32_t e)
     if (e == VR_ON_HOST && !o->on_host) return false;
     if (unit->allow && !(unit->allow >> o->kind[e] & 1)) return false;
     if (e == core || unit->move == VR_MOVE_FREE) return true;
-    uint32_t before = s ? o->x->core[s - 1] : VR_ON_HOST, after = s + 1 < o->p->n_slots ? o->x->core[s + 1] : core;
+    uint32_t before = s ? o->x->core[s - 1] : VR_ON_HOST, after = s + 1 < o->p->n_stations ? o->x->core[s + 1] : core;
     return (before != core && e == before) || (after != core && e == after);
 }
 
@@ -100,7 +101,7 @@ static void set_units(struct polish *o, uint32_t s, const uint8_t *units, double
 {
     o->dirty[s] = true;
     memcpy(&o->x->units[s * VR_MAX_UNITS], units, VR_MAX_UNITS);
-    o->slot_cost[s] = cost;
+    o->station_cost[s] = cost;
 }
 
 static void charge(struct polish *o, const int64_t *change)
@@ -110,7 +111,7 @@ static void charge(struct polish *o, const int64_t *change)
 
 static void add_change(const struct polish *o, uint32_t s, const uint8_t *units, int64_t *change)
 {
-    const struct vr_slot_class *class = class_of(o, s);
+    const struct vr_station_class *class = class_of(o, s);
     for (uint32_t u = 0; u < class->n_units; u++) {
         uint32_t was = o->x->units[s * VR_MAX_UNITS + u], is = units[u];
         if (was == is) continue;
@@ -123,9 +124,9 @@ static void add_change(const struct polish *o, uint32_t s, const uint8_t *units,
  */
 static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32_t t, const uint8_t *tu)
 {
-    double was = o->slot_cost[s], cs = cost_of(o, s, su), ct = 0;
+    double was = o->station_cost[s], cs = cost_of(o, s, su), ct = 0;
     if (t != s) {
-        was += o->slot_cost[t];
+        was += o->station_cost[t];
         ct = cost_of(o, t, tu);
     }
     double more = cs + ct - was;
@@ -141,7 +142,7 @@ static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32
     return true;
 }
 
-/* Whether a unit of slot s fits at e, after `freed` bytes left it: much cheaper than counting what it would cost. */
+/* Whether a unit of station s fits at e, after `freed` bytes left it: much cheaper than counting what it would cost. */
 static bool has_room(const struct polish *o, uint32_t s, uint32_t u, uint32_t e, int64_t freed)
 {
     int64_t more = bytes_at(&class_of(o, s)->units[u].piece, e) - freed;
@@ -164,7 +165,7 @@ static bool move_one(struct polish *o, uint32_t s)
     return any;
 }
 
-/* Runs of units of slot s, from u to v, all to e. */
+/* Runs of units of station s, from u to v, all to e. */
 static bool move_run(struct polish *o, uint32_t s)
 {
     uint32_t n = class_of(o, s)->n_units;
@@ -232,7 +233,7 @@ static bool recount(struct polish *o)
     }
     o->left[VR_ON_HOST] = (int64_t)(o->p->host_budget_bytes - o->p->host_fixed_bytes - a.weight_bytes[VR_ON_HOST]);
     for (uint32_t q = 0; q < o->p->n_classes; q++) {
-        const struct vr_slot_class *class = &o->p->classes[q];
+        const struct vr_station_class *class = &o->p->classes[q];
         for (uint32_t piece = 0; piece <= class->n_units; piece++) {
             const struct vr_piece *x = piece ? &class->units[piece - 1].piece : &class->core;
             double sum = 0;
@@ -240,7 +241,7 @@ static bool recount(struct polish *o)
             o->host_cost[(size_t)q * PIECES + piece] = sum;
         }
     }
-    for (uint32_t s = 0; s < o->p->n_slots; s++) o->slot_cost[s] = cost_of(o, s, &o->x->units[s * VR_MAX_UNITS]);
+    for (uint32_t s = 0; s < o->p->n_stations; s++) o->station_cost[s] = cost_of(o, s, &o->x->units[s * VR_MAX_UNITS]);
     return true;
 }
 
@@ -248,15 +249,15 @@ static bool recount(struct polish *o)
 static bool accept(struct polish *o, const struct vr_placement *old, double *cost)
 {
     struct vr_account a;
-    o->work += o->p->n_slots;
+    o->work += o->p->n_stations;
     if (vr_problem_account(o->p, o->x, 0, &a, NULL) && a.cost < *cost - MIN_GAIN) {
         *cost = a.cost;
-        memcpy(old->core, o->x->core, o->p->n_slots);
-        memcpy(old->units, o->x->units, (size_t)o->p->n_slots * VR_MAX_UNITS);
+        memcpy(old->core, o->x->core, o->p->n_stations);
+        memcpy(old->units, o->x->units, (size_t)o->p->n_stations * VR_MAX_UNITS);
         return true;
     }
-    memcpy(o->x->core, old->core, o->p->n_slots);
-    memcpy(o->x->units, old->units, (size_t)o->p->n_slots * VR_MAX_UNITS);
+    memcpy(o->x->core, old->core, o->p->n_stations);
+    memcpy(o->x->units, old->units, (size_t)o->p->n_stations * VR_MAX_UNITS);
     return false;
 }
 
@@ -274,7 +275,7 @@ static void move_core(struct polish *o, uint32_t s, uint32_t d, bool along)
 static bool shift_borders(struct polish *o, const struct vr_placement *old, double *cost)
 {
     bool any = false;
-    for (uint32_t s = 0; s + 1 < o->p->n_slots; s++) {
+    for (uint32_t s = 0; s + 1 < o->p->n_stations; s++) {
         for (uint32_t way = 0; way < 4; way++) {
             uint8_t a = o->x->core[s], b = o->x->core[s + 1];
             if (a == b) break;
@@ -288,10 +289,10 @@ static bool shift_borders(struct polish *o, const struct vr_placement *old, doub
     return any;
 }
 
-/* Device d leaves the row, its slots go to a neighbour, and it comes back with one slot at a border. */
+/* Device d leaves the row, its stations go to a neighbour, and it comes back with one station at a border. */
 static bool reseat(struct polish *o, const struct vr_placement *old, double *cost)
 {
-    uint32_t n = o->p->n_slots;
+    uint32_t n = o->p->n_stations;
     bool any = false;
     for (uint32_t d = 0; d < o->p->n_devices; d++) {
         for (uint32_t to = 0; to < n; to++) {
@@ -326,7 +327,7 @@ static uint32_t roll(struct polish *o, uint32_t n) /* 0 .. n-1 */
     return (uint32_t)((z ^ z >> 31) % n);
 }
 
-/* Unit u of slot s leaves device `from`: for the host, or where most room is. */
+/* Unit u of station s leaves device `from`: for the host, or where most room is. */
 static bool evict(struct polish *o, uint32_t s, uint32_t u, uint32_t from)
 {
     const struct vr_piece *x = &class_of(o, s)->units[u].piece;
@@ -345,7 +346,7 @@ static bool evict(struct polish *o, uint32_t s, uint32_t u, uint32_t from)
 
 static void kick_border(struct polish *o)
 {
-    uint32_t n = o->p->n_slots - 1, at = n ? roll(o, n) : 0, way = roll(o, 2);
+    uint32_t n = o->p->n_stations - 1, at = n ? roll(o, n) : 0, way = roll(o, 2);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t s = (at + i) % n, from = s + way, to = s + 1 - way;
         uint8_t a = o->x->core[from], b = o->x->core[to];
@@ -361,7 +362,7 @@ static void kick_border(struct polish *o)
 
 static void kick_units(struct polish *o)
 {
-    uint32_t s = roll(o, o->p->n_slots), n = class_of(o, s)->n_units, only = n ? roll(o, 2 * n) : 0;
+    uint32_t s = roll(o, o->p->n_stations), n = class_of(o, s)->n_units, only = n ? roll(o, 2 * n) : 0;
     for (uint32_t u = 0; u < n; u++) {
         uint8_t at = o->x->units[s * VR_MAX_UNITS + u];
         if (at != VR_ON_HOST && (only >= n || only == u)) evict(o, s, u, at);
@@ -371,7 +372,7 @@ static void kick_units(struct polish *o)
 /* Where a device has too much now, units leave it, in a random order. */
 static bool make_room(struct polish *o)
 {
-    uint32_t n = o->p->n_slots * VR_MAX_UNITS, at = roll(o, n);
+    uint32_t n = o->p->n_stations * VR_MAX_UNITS, at = roll(o, n);
     for (uint32_t d = 0; d < o->p->n_devices; d++) {
         for (uint32_t i = 0; i < n && o->left[d] < 0; i++) {
             uint32_t j = (uint32_t)((at + (uint64_t)i * 61) % n); /* 61 and n have no common factor but by chance */
@@ -400,7 +401,7 @@ static void price_pieces(struct polish *o)
 {
     const struct vr_problem *p = o->p;
     for (uint32_t q = 0; q < p->n_classes; q++) {
-        const struct vr_slot_class *class = &p->classes[q];
+        const struct vr_station_class *class = &p->classes[q];
         for (uint32_t piece = 0; piece <= class->n_units; piece++) {
             const struct vr_piece *x = piece ? &class->units[piece - 1].piece : &class->core;
             for (uint32_t k = 0; k < p->n_kinds; k++) {
@@ -427,7 +428,7 @@ static void price_pieces(struct polish *o)
 /* Until no change of units helps. */
 static bool settle_units(struct polish *o)
 {
-    uint32_t n = o->p->n_slots;
+    uint32_t n = o->p->n_stations;
     bool any = false;
     for (unsigned i = 0; i < MAX_SWEEPS; i++) {
         bool more = false;
@@ -445,8 +446,8 @@ static bool settle_units(struct polish *o)
 
 static void copy(const struct vr_problem *p, const struct vr_placement *from, struct vr_placement *to)
 {
-    memcpy(to->core, from->core, p->n_slots);
-    memcpy(to->units, from->units, (size_t)p->n_slots * VR_MAX_UNITS);
+    memcpy(to->core, from->core, p->n_stations);
+    memcpy(to->units, from->units, (size_t)p->n_stations * VR_MAX_UNITS);
 }
 
 /* Units and cores by turns. False when the plan is not allowed. */
@@ -462,7 +463,7 @@ static bool descend(struct polish *o, struct vr_placement *old, bool deep, doubl
         any = shift_borders(o, old, cost);
         if (deep) any |= reseat(o, old, cost);
         if (!any) return true;
-        memset(o->dirty, true, o->p->n_slots);
+        memset(o->dirty, true, o->p->n_stations);
     }
     return true;
 }
@@ -470,16 +471,16 @@ static bool descend(struct polish *o, struct vr_placement *old, bool deep, doubl
 static void improve(struct polish *o, struct vr_placement *best, struct vr_placement *old, unsigned rounds,
                     double *cost)
 {
-    memset(o->dirty, true, o->p->n_slots);
+    memset(o->dirty, true, o->p->n_stations);
     if (!descend(o, old, true, cost)) return;
     copy(o->p, o->x, best);
     for (unsigned i = 0; i < rounds; i++) {
         double now = INFINITY;
         copy(o->p, best, o->x);
-        memset(o->dirty, false, o->p->n_slots);
+        memset(o->dirty, false, o->p->n_stations);
         if (!recount(o) || !shake(o) || !descend(o, old, false, &now)) continue;
         if (now < *cost - MIN_GAIN) {
-            memset(o->dirty, true, o->p->n_slots);
+            memset(o->dirty, true, o->p->n_stations);
             if (!descend(o, old, true, &now)) continue;
             *cost = now;
             copy(o->p, o->x, best);
@@ -490,8 +491,8 @@ static void improve(struct polish *o, struct vr_placement *best, struct vr_place
 
 static bool new_placement(const struct vr_problem *p, struct vr_placement *x)
 {
-    x->core = malloc(p->n_slots);
-    x->units = malloc((size_t)p->n_slots * VR_MAX_UNITS);
+    x->core = malloc(p->n_stations);
+    x->units = malloc((size_t)p->n_stations * VR_MAX_UNITS);
     return x->core && x->units;
 }
 
@@ -501,9 +502,9 @@ static bool init(struct polish *o)
     o->host_cost = calloc((size_t)p->n_classes * PIECES, sizeof *o->host_cost);
     o->cost = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->cost);
     o->back = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->back);
-    o->slot_cost = calloc(p->n_slots, sizeof *o->slot_cost);
-    o->dirty = calloc(p->n_slots, sizeof *o->dirty);
-    if (!o->host_cost || !o->cost || !o->back || !o->slot_cost || !o->dirty) return false;
+    o->station_cost = calloc(p->n_stations, sizeof *o->station_cost);
+    o->dirty = calloc(p->n_stations, sizeof *o->dirty);
+    if (!o->host_cost || !o->cost || !o->back || !o->station_cost || !o->dirty) return false;
     price_pieces(o);
     return true;
 }
@@ -513,7 +514,7 @@ static void done(struct polish *o)
     free(o->host_cost);
     free(o->cost);
     free(o->back);
-    free(o->slot_cost);
+    free(o->station_cost);
     free(o->dirty);
 }
 
@@ -537,7 +538,7 @@ bool vr_polish_spare(const struct vr_problem *p, struct vr_placement *x, double 
     struct polish o = { .p = p, .x = x, .sparing = true, .spare_ms = ms };
     bool ok = init(&o);
     if (ok && recount(&o)) {
-        memset(o.dirty, true, p->n_slots);
+        memset(o.dirty, true, p->n_stations);
         settle_units(&o);
     }
     done(&o);

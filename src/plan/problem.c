@@ -58,20 +58,20 @@ static bool kinds_fine(const struct vr_problem *p, struct vr_err *err)
 
 bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
 {
-    if (p->n_kinds > VR_MAX_PLACED || p->n_slots < 1 || p->n_slots > VR_MAX_SLOTS)
-        return vr_fail(err, VR_EINTERNAL, "a problem of %u kinds and %u slots is out of bounds", p->n_kinds,
-                       p->n_slots);
+    if (p->n_kinds > VR_MAX_PLACED || p->n_stations < 1 || p->n_stations > VR_MAX_SLOTS)
+        return vr_fail(err, VR_EINTERNAL, "a problem of %u kinds and %u stations is out of bounds", p->n_kinds,
+                       p->n_stations);
     if (!kinds_fine(p, err)) return false;
     for (uint32_t c = 0; c < p->n_classes; c++) {
-        const struct vr_slot_class *class = &p->classes[c];
+        const struct vr_station_class *class = &p->classes[c];
         bool fine = class->n_units <= VR_MAX_UNITS && times_fine(p, &class->core);
         for (uint32_t u = 0; fine && u < class->n_units; u++) fine = unit_sound(p, &class->units[u]);
         if (!fine)
             return vr_fail(err, VR_EINTERNAL,
-                           "slot class %u has a time that is not a number, or a unit that no copy reaches", c);
+                           "station class %u has a time that is not a number, or a unit that no copy reaches", c);
     }
-    for (uint32_t s = 0; s < p->n_slots; s++)
-        if (p->slots[s] >= p->n_classes) return vr_fail(err, VR_EINTERNAL, "slot %u has no class", s);
+    for (uint32_t s = 0; s < p->n_stations; s++)
+        if (p->stations[s] >= p->n_classes) return vr_fail(err, VR_EINTERNAL, "station %u has no class", s);
     for (int pace = 0; pace < VR_N_PACES; pace++)
         for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
             for (uint32_t b = 0; b <= VR_MAX_PLACED; b++)
@@ -91,34 +91,34 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
 static bool caches_fine(const struct vr_problem *p, const struct vr_placement *x, struct vr_err *err)
 {
     uint32_t some = 0, empty = 0;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        enum vr_cache cache = p->classes[p->slots[s]].cache;
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        enum vr_cache cache = p->classes[p->stations[s]].cache;
         some |= (uint32_t)(cache == VR_CACHE_SOME) << x->core[s];
         empty |= (uint32_t)(cache == VR_CACHE_EMPTY) << x->core[s];
     }
     return (empty & ~some) == 0 || vr_fail(err, VR_EINTERNAL, "a place has layers, but none with a cache");
 }
 
-/* Order of the devices, slots on each, and whether weights are on the host. */
+/* Order of the devices, stations on each, and whether weights are on the host. */
 static bool survey(const struct vr_problem *p, const struct vr_placement *x, struct vr_account *a, struct vr_err *err)
 {
     uint32_t last = VR_ON_HOST;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *class = &p->classes[p->stations[s]];
         uint32_t d = x->core[s];
-        if (d != VR_ON_HOST && d >= p->n_devices) return vr_fail(err, VR_EINTERNAL, "slot %u is on no device", s);
+        if (d != VR_ON_HOST && d >= p->n_devices) return vr_fail(err, VR_EINTERNAL, "station %u is on no device", s);
         if (!allows(p->allow[s], kind_or_host(p, d)))
-            return vr_fail(err, VR_EINTERNAL, "slot %u is where it must not be", s);
+            return vr_fail(err, VR_EINTERNAL, "station %u is where it must not be", s);
         if (d != last) {
-            if (d == VR_ON_HOST) return vr_fail(err, VR_EINTERNAL, "slot %u is on the host after a device", s);
-            if (a->n_slots[d])
-                return vr_fail(err, VR_EINTERNAL, "device %u has slots that do not follow each other", d);
+            if (d == VR_ON_HOST) return vr_fail(err, VR_EINTERNAL, "station %u is on the host after a device", s);
+            if (a->n_stations[d])
+                return vr_fail(err, VR_EINTERNAL, "device %u has stations that do not follow each other", d);
             if (p->ordered && last != VR_ON_HOST && kind_or_host(p, d) < kind_or_host(p, last))
                 return vr_fail(err, VR_EINTERNAL, "device %u is out of order", d);
             a->order[a->n_order++] = (uint8_t)d;
             last = d;
         }
-        a->n_slots[d]++;
+        a->n_stations[d]++;
         a->on_host |= d == VR_ON_HOST || class->core.left_bytes > 0;
         for (uint32_t u = 0; u < class->n_units; u++) {
             uint32_t e = x->units[s * VR_MAX_UNITS + u];
@@ -129,16 +129,16 @@ static bool survey(const struct vr_problem *p, const struct vr_placement *x, str
     return true;
 }
 
-/* Whether unit u of slot s may be at e. Which devices are in use is known by now. */
+/* Whether unit u of station s may be at e. Which devices are in use is known by now. */
 static bool unit_fine(const struct vr_problem *p, const struct vr_placement *x, const struct vr_account *a, uint32_t s,
                       const struct vr_unit *unit, uint32_t e)
 {
     uint32_t d = x->core[s];
-    if (e != VR_ON_HOST && (e >= p->n_devices || a->n_slots[e] == 0)) return false;
+    if (e != VR_ON_HOST && (e >= p->n_devices || a->n_stations[e] == 0)) return false;
     if (!allows(unit->allow, kind_or_host(p, e))) return false;
     if (e == d || unit->move == VR_MOVE_FREE) return true;
     uint32_t before = s ? x->core[s - 1] : VR_ON_HOST;
-    uint32_t after = s + 1 < p->n_slots ? x->core[s + 1] : d;
+    uint32_t after = s + 1 < p->n_stations ? x->core[s + 1] : d;
     return (before != d && e == before) || (after != d && e == after);
 }
 
@@ -191,7 +191,7 @@ static bool within(const struct vr_problem *p, const struct vr_account *a, struc
     for (uint32_t d = 0; d < p->n_devices; d++) {
         uint64_t used = a->weight_bytes[d] + a->compute_bytes[d];
         uint64_t budget = p->kinds[vr_problem_kind_of(p, d)].budget_bytes;
-        if (a->n_slots[d] && used > budget)
+        if (a->n_stations[d] && used > budget)
             return vr_fail(err, VR_ENOFIT, "device %u would hold %" PRIu64 " bytes of %" PRIu64, d, used, budget);
     }
     uint64_t host = a->weight_bytes[VR_ON_HOST] + p->host_fixed_bytes;
@@ -206,14 +206,14 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
     memset(out, 0, sizeof *out);
     if (!survey(p, x, out, err) || !caches_fine(p, x, err)) return false;
     struct walk w = { p, out, VR_ON_HOST, out->n_order ? vr_problem_kind_of(p, out->order[0]) : VR_MAX_PLACED };
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *class = &p->classes[p->stations[s]];
         hop(&w, x->core[s], 1);
         visit(&w, &class->core, x->core[s]);
         for (uint32_t u = 0; u < class->n_units; u++) {
             uint32_t e = x->units[s * VR_MAX_UNITS + u];
             if (!unit_fine(p, x, out, s, &class->units[u], e))
-                return vr_fail(err, VR_EINTERNAL, "unit %u of slot %u must not be at %u", u, s, e);
+                return vr_fail(err, VR_EINTERNAL, "unit %u of station %u must not be at %u", u, s, e);
             change(&w, e, e == x->core[s] ? 1 : class->units[u].n_in);
             if (e != VR_ON_HOST) copy(&w, x->core[s], e, class->units[u].n_along);
             if (e == VR_ON_HOST) bring_back(&w, &class->units[u], x->core[s]);

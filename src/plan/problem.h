@@ -1,22 +1,25 @@
 /* The placement problem, stripped of everything but numbers: where do a model's pieces go so that a token takes the
  * least time and no memory is exceeded?
  *
- * A model is a row of slots: its layers and, last, the output. A slot is a core (attention, norms, router, cache) and
- * up to VR_MAX_UNITS units that can live elsewhere (expert tensors, FFN tensors). A computer is a host and devices;
+ * A model is a row of stations: its layers and, last, the output. A station is a core (attention, norms, router, cache)
+ * and up to VR_MAX_UNITS units that can live elsewhere (expert tensors, FFN tensors). A computer is a host and devices;
  * devices that are alike in every number are one kind, so that ten equal cards cost the search no more than one.
  *
  * What is allowed is what llama.cpp can execute (docs/planner.md has it in full):
- *   - the first slots may stay on the host; the others follow on devices, consecutive slots on each, each device once;
- *   - a device is in use when it has a slot; it then pays its compute buffer, which depends on its situation;
+ *   - the first stations may stay on the host; the others follow on devices, consecutive stations on each, each device
+ * once;
+ *   - a device is in use when it has a station; it then pays its compute buffer, which depends on its situation;
  *   - a unit is where its core is, or on any device in use or the host (VR_MOVE_FREE), or only across the border next
- *     to its slot (VR_MOVE_BORDER): with the slot before when that is on another device, or with the slot after;
+ *     to its station (VR_MOVE_BORDER): with the station before when that is on another device, or with the station
+ * after;
  *   - a place with layers has one with a cache;
  *   - the first device in use pays a larger compute buffer as soon as any weight is on the host.
  *
- * Time is a sum. A token starts on the host (embeddings), visits each slot's core and then its units in their order,
- * returns to the core, goes on to the next slot, and ends on the host (logits). Each change of place is a hop, and one
- * copy of activations; reaching a unit that is away takes more of them, and leaving a core for a unit and coming back
- * interrupts what would be one stretch of work. A device in use is also told where the token is (positions, masks). */
+ * Time is a sum. A token starts on the host (embeddings), visits each station's core and then its units in their order,
+ * returns to the core, goes on to the next station, and ends on the host (logits). Each change of place is a hop, and
+ * one copy of activations; reaching a unit that is away takes more of them, and leaving a core for a unit and coming
+ * back interrupts what would be one stretch of work. A device in use is also told where the token is (positions,
+ * masks). */
 #ifndef VR_PLAN_PROBLEM_H
 #define VR_PLAN_PROBLEM_H
 
@@ -28,7 +31,7 @@
 
 #define VR_MAX_PLACED 15 /* devices: with the host, the engine takes 16 */
 #define VR_ON_HOST    15 /* the host as a place, beside devices or kinds 0 .. 14 */
-#define VR_MAX_UNITS  8  /* movable pieces of a slot */
+#define VR_MAX_UNITS  8  /* movable pieces of a station */
 #define VR_MAX_SLOTS  2048
 
 /* What the time of a piece depends on: one token after the other, or a batch of prompt, told per token. */
@@ -71,7 +74,7 @@ struct vr_unit {
     uint32_t allow; /* kinds and the host as bits, for what the user fixed; 0: no restriction */
 };
 
-/* What a slot keeps of earlier tokens. */
+/* What a station keeps of earlier tokens. */
 enum vr_cache {
     VR_CACHE_SOME,
     VR_CACHE_EMPTY, /* a layer without attention: the engine cannot load a place that has only such layers */
@@ -79,7 +82,7 @@ enum vr_cache {
 };
 
 /* Slots that are alike share one of these. */
-struct vr_slot_class {
+struct vr_station_class {
     enum vr_cache cache;
     struct vr_piece core;
     struct vr_unit units[VR_MAX_UNITS];
@@ -92,16 +95,16 @@ struct vr_problem {
     uint32_t n_devices; /* numbered kind by kind */
     bool ordered;       /* kinds may only follow each other in rising order: the user fixed it */
 
-    struct vr_slot_class *classes;
+    struct vr_station_class *classes;
     uint32_t n_classes;
-    uint16_t *slots; /* n_slots, a class each; the last is the output */
-    uint32_t *allow; /* n_slots: where the core may be, as bits; 0: no restriction */
-    uint32_t n_slots;
+    uint16_t *stations; /* n_stations, a class each; the last is the output */
+    uint32_t *allow;    /* n_stations: where the core may be, as bits; 0: no restriction */
+    uint32_t n_stations;
 
     double hop_ms[VR_N_PACES][VR_MAX_PLACED + 1]
                  [VR_MAX_PLACED + 1];          /* between two devices of these kinds, or the host */
     double open_ms[VR_N_PACES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
-    double switch_ms[VR_N_PACES];              /* for each change of place within a slot, beside its hop */
+    double switch_ms[VR_N_PACES];              /* for each change of place within a station, beside its hop */
     double weight[VR_N_PACES];                 /* how much a pace counts */
 
     uint64_t host_budget_bytes;
@@ -110,8 +113,8 @@ struct vr_problem {
 
 /* A solution. Devices are numbered as in the problem: those of kind 0 first. */
 struct vr_placement {
-    uint8_t *core;  /* n_slots: a device or VR_ON_HOST */
-    uint8_t *units; /* n_slots x VR_MAX_UNITS */
+    uint8_t *core;  /* n_stations: a device or VR_ON_HOST */
+    uint8_t *units; /* n_stations x VR_MAX_UNITS */
 };
 
 /* What a placement costs: the definition that the search must agree with, to the last bit of memory. */
@@ -122,7 +125,7 @@ struct vr_account {
     double hop_ms[VR_N_PACES];                /* between places */
     double cost;                              /* the weighted sum of all */
     uint8_t order[VR_MAX_PLACED], n_order;    /* devices in use, as the token visits them */
-    uint32_t n_slots[VR_MAX_PLACED + 1];      /* on each device */
+    uint32_t n_stations[VR_MAX_PLACED + 1];   /* on each device */
     uint32_t n_hops;
     bool on_host; /* weights are */
     bool moved;   /* units are away from their core */

@@ -1,7 +1,7 @@
 /* A second lower bound, for problems whose pieces are large beside the devices. bound.c sells memory by the byte, as if
  * tensors could be cut; here every device holds whole pieces.
  *
- * As in blocks.c a plan is a row of blocks, consecutive slots on one device each, and the bound is the shortest path
+ * As in blocks.c a plan is a row of blocks, consecutive stations on one device each, and the bound is the shortest path
  * over such rows. But a unit may also be a guest: then it takes no memory at home, takes the least way that leads to
  * another device, and pays a rent. Where it is, is forgotten; instead every device collects rents for the memory that
  * its block leaves, for as many whole units as that holds. What the guests of a plan pay is no more than what its
@@ -18,7 +18,7 @@
 
 #define MAX_STATES  (1 << 18)
 #define MAX_TABLE   (1 << 22)
-#define MAX_ROAMING 4       /* units of a slot; problems with more are left alone */
+#define MAX_ROAMING 4       /* units of a station; problems with more are left alone */
 #define MAX_OPTIONS 81      /* 3 to the power of that */
 #define MAX_SIZES   32      /* of units */
 #define MAX_WORK    2000000 /* sums looked at, some 20 ns each; then it is given up */
@@ -38,7 +38,7 @@ struct list {
     struct point x[VR_ROWS_GRAINS + 1];
 };
 
-/* The ways to have a slot at a place: at the end of a block, and within, where border units are at home. */
+/* The ways to have a station at a place: at the end of a block, and within, where border units are at home. */
 struct options {
     uint32_t n[2];
     struct point x[2][MAX_OPTIONS];
@@ -56,7 +56,7 @@ struct rows {
     struct list gain;                /* of memory that is left on the kind at hand; its cost is negative */
     double *block;                   /* [kind][begin][end][variant] */
     uint32_t *extent;                /* [kind][begin]: ends beyond this are hopeless */
-    double *states;                  /* [slot][used][last kind or host] */
+    double *states;                  /* [station][used][last kind or host] */
     size_t n_states, n_block;
     uint64_t work; /* sums looked at */
     uint32_t n_used, radix[VR_MAX_PLACED];
@@ -72,7 +72,7 @@ static struct options *options_of(const struct rows *r, uint32_t place, uint32_t
     return &r->options[place * r->c->p->n_classes + q];
 }
 
-/* --- one slot --- */
+/* --- one station --- */
 
 /* The least of one copy between a place and a device other than it. */
 static double least_hop(const struct vr_case *c, uint32_t place, bool back)
@@ -94,11 +94,11 @@ static double way(const struct vr_case *c, uint32_t core, enum where from, enum 
     return a == b ? 0 : c->hop[a][b];
 }
 
-/* A slot of class q with its core at `core` and its units where the digits of `where`, to base 3, tell. */
-static double slot_cost(const struct rows *r, uint32_t q, uint32_t core, uint32_t where, uint64_t *bytes)
+/* A station of class q with its core at `core` and its units where the digits of `where`, to base 3, tell. */
+static double station_cost(const struct rows *r, uint32_t q, uint32_t core, uint32_t where, uint64_t *bytes)
 {
     const struct vr_case *c = r->c;
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     uint32_t host = c->n_kinds;
     double cost = c->core[q * c->n_places + core];
     enum where at = AT_HOME;
@@ -120,7 +120,7 @@ static double slot_cost(const struct rows *r, uint32_t q, uint32_t core, uint32_
     return at == AT_HOME ? cost : cost + c->interrupt + way(c, core, at, AT_HOME);
 }
 
-static uint32_t n_ways(const struct vr_slot_class *class)
+static uint32_t n_ways(const struct vr_station_class *class)
 {
     uint32_t n = 1;
     for (uint32_t u = 0; u < class->n_units; u++) n *= 3;
@@ -128,7 +128,7 @@ static uint32_t n_ways(const struct vr_slot_class *class)
 }
 
 /* How many units are guests, and whether border units are away. */
-static uint32_t count_guests(const struct vr_slot_class *class, uint32_t where, bool *border)
+static uint32_t count_guests(const struct vr_station_class *class, uint32_t where, bool *border)
 {
     uint32_t n = 0;
     *border = false;
@@ -146,10 +146,10 @@ static int by_bytes(const void *a, const void *b)
     return x->cost < y->cost ? -1 : x->cost > y->cost;
 }
 
-/* The undominated ways to have a slot of class q at a place. */
+/* The undominated ways to have a station of class q at a place. */
 static void list_options(const struct rows *r, uint32_t place, uint32_t q)
 {
-    const struct vr_slot_class *class = &r->c->p->classes[q];
+    const struct vr_station_class *class = &r->c->p->classes[q];
     struct options *o = options_of(r, place, q);
     for (int at = INSIDE; at <= AT_BORDER; at++) {
         struct point all[MAX_OPTIONS];
@@ -157,7 +157,7 @@ static void list_options(const struct rows *r, uint32_t place, uint32_t q)
         for (uint32_t where = 0; where < n_ways(class); where++) {
             bool border;
             count_guests(class, where, &border);
-            all[n].cost = slot_cost(r, q, place, where, &all[n].bytes);
+            all[n].cost = station_cost(r, q, place, where, &all[n].bytes);
             if (isfinite(all[n].cost) && (at == AT_BORDER || !border)) n++;
         }
         qsort(all, n, sizeof *all, by_bytes);
@@ -169,16 +169,16 @@ static void list_options(const struct rows *r, uint32_t place, uint32_t q)
 
 /* --- rents --- */
 
-/* By how much the rent of each unit of class q can fall, until a slot on kind k would rather have guests. */
+/* By how much the rent of each unit of class q can fall, until a station on kind k would rather have guests. */
 static void cut_rents(const struct rows *r, uint32_t q, uint32_t k, double *cut)
 {
     const struct vr_case *c = r->c;
-    const struct vr_slot_class *class = &c->p->classes[q];
+    const struct vr_station_class *class = &c->p->classes[q];
     double sum[MAX_OPTIONS], least = INFINITY;
     bool border;
     for (uint32_t where = 0; where < n_ways(class); where++) {
         uint64_t bytes;
-        sum[where] = slot_cost(r, q, k, where, &bytes) + c->price[k] * (double)bytes;
+        sum[where] = station_cost(r, q, k, where, &bytes) + c->price[k] * (double)bytes;
         if (!count_guests(class, where, &border) && sum[where] < least) least = sum[where];
     }
     for (uint32_t where = 0; where < n_ways(class); where++) {
@@ -193,7 +193,7 @@ static void set_rents(struct rows *r)
 {
     const struct vr_case *c = r->c;
     for (uint32_t q = 0; q < c->p->n_classes; q++) {
-        const struct vr_slot_class *class = &c->p->classes[q];
+        const struct vr_station_class *class = &c->p->classes[q];
         double *rent = &r->rent[q * c->max_units], cut[MAX_ROAMING], fastest[MAX_ROAMING];
         for (uint32_t u = 0; u < class->n_units; u++) {
             double bytes = (double)class->units[u].piece.gpu_bytes;
@@ -273,12 +273,12 @@ static void list_gains(struct rows *r, uint32_t k)
     struct size sizes[MAX_SIZES];
     uint32_t n_sizes = 0;
     for (uint32_t q = 0; q < p->n_classes; q++) {
-        uint64_t n_slots = 0;
-        for (uint32_t s = 0; s < p->n_slots; s++) n_slots += p->slots[s] == q;
+        uint64_t n_stations = 0;
+        for (uint32_t s = 0; s < p->n_stations; s++) n_stations += p->stations[s] == q;
         for (uint32_t u = 0; u < p->classes[q].n_units; u++) {
             const struct vr_unit *unit = &p->classes[q].units[u];
             double gain = r->rent[q * c->max_units + u] - ms_of(c, q, u)[k];
-            uint64_t n = unit->move == VR_MOVE_BORDER && n_slots > 2 ? 2 : n_slots;
+            uint64_t n = unit->move == VR_MOVE_BORDER && n_stations > 2 ? 2 : n_stations;
             if (gain > 0) add_size(sizes, &n_sizes, (struct size){ unit->piece.gpu_bytes, gain, n });
         }
     }
@@ -303,7 +303,7 @@ static double enter_from(const struct rows *r, const double *before, uint32_t k)
     return least;
 }
 
-static void price_slots(struct rows *r)
+static void price_stations(struct rows *r)
 {
     const struct vr_case *c = r->c;
     for (uint32_t q = 0; q < c->p->n_classes; q++) {
@@ -322,22 +322,23 @@ static void price_paths(struct rows *r)
     const struct vr_case *c = r->c;
     const struct vr_problem *p = c->p;
     uint32_t n = c->n_places;
-    price_slots(r);
+    price_stations(r);
     for (uint32_t k = 0; k < n; k++) {
         r->before[k] = k == c->n_kinds ? 0 : INFINITY;
-        r->rest[p->n_slots * n + k] = vr_case_rest(c, p->n_slots, false, k);
+        r->rest[p->n_stations * n + k] = vr_case_rest(c, p->n_stations, false, k);
     }
-    for (uint32_t s = 0; s < p->n_slots; s++)
+    for (uint32_t s = 0; s < p->n_stations; s++)
         for (uint32_t k = 0; k < n; k++)
             r->before[(s + 1) * n + k] = vr_case_may(c, p->allow[s], k)
-                                             ? enter_from(r, &r->before[s * n], k) + r->through[p->slots[s] * n + k]
+                                             ? enter_from(r, &r->before[s * n], k) + r->through[p->stations[s] * n + k]
                                              : INFINITY;
-    for (uint32_t s = p->n_slots; s-- > 0;) {
+    for (uint32_t s = p->n_stations; s-- > 0;) {
         for (uint32_t a = 0; a < n; a++) {
             double least = INFINITY;
             for (uint32_t k = 0; k < n; k++)
                 if (vr_case_may(c, p->allow[s], k))
-                    least = fmin(least, c->change[a][k] + r->through[p->slots[s] * n + k] + r->rest[(s + 1) * n + k]);
+                    least =
+                        fmin(least, c->change[a][k] + r->through[p->stations[s] * n + k] + r->rest[(s + 1) * n + k]);
             r->rest[s * n + a] = least;
         }
     }
@@ -347,7 +348,7 @@ static void price_paths(struct rows *r)
 
 static size_t block_at(const struct rows *r, uint32_t k, uint32_t begin, uint32_t end)
 {
-    size_t n = r->c->p->n_slots + 1;
+    size_t n = r->c->p->n_stations + 1;
     return ((k * n + begin) * n + end) * N_VARIANTS;
 }
 
@@ -374,7 +375,7 @@ static void close_block(struct rows *r, const struct list *x, uint32_t k, uint32
         bool first = v & 1, output = v & 2;
         uint64_t less = (first ? c->first_bytes[k] : 0) + (output ? c->output_bytes[k][first] : 0);
         bool possible =
-            output == (end == c->p->n_slots) && (!first || c->host || begin == 0) && less <= c->cap_bytes[k];
+            output == (end == c->p->n_stations) && (!first || c->host || begin == 0) && less <= c->cap_bytes[k];
         block[v] = possible ? least_of(r, x, c->cap_bytes[k] - less) : INFINITY;
     }
 }
@@ -388,8 +389,8 @@ static void solve_from(struct rows *r, uint32_t k, uint32_t begin)
     double in = enter_from(r, &r->before[begin * c->n_places], k);
     now.n = 1;
     now.x[0] = (struct point){ 0 };
-    for (; s < p->n_slots && vr_case_may(c, p->allow[s], k); s++) {
-        const struct options *o = options_of(r, k, p->slots[s]);
+    for (; s < p->n_stations && vr_case_may(c, p->allow[s], k); s++) {
+        const struct options *o = options_of(r, k, p->stations[s]);
         double limit = r->best - in - r->rest[(s + 1) * c->n_places + k] - c->constant + c->reward[k] * (s + 1 - begin);
         int at = s == begin ? AT_BORDER : INSIDE;
         if (!o->n[AT_BORDER]) break;
@@ -405,40 +406,40 @@ static void solve_from(struct rows *r, uint32_t k, uint32_t begin)
         }
         copy(&now, &inside);
     }
-    r->extent[k * p->n_slots + begin] = s;
+    r->extent[k * p->n_stations + begin] = s;
 }
 
 /* --- the row of blocks --- */
 
-static size_t state_at(const struct rows *r, uint32_t slot, uint32_t used, uint32_t last)
+static size_t state_at(const struct rows *r, uint32_t station, uint32_t used, uint32_t last)
 {
-    return ((size_t)slot * r->n_used + used) * r->c->n_places + last;
+    return ((size_t)station * r->n_used + used) * r->c->n_places + last;
 }
 
-static void go_on(struct rows *r, uint32_t slot, uint32_t used, uint32_t last)
+static void go_on(struct rows *r, uint32_t station, uint32_t used, uint32_t last)
 {
     const struct vr_case *c = r->c;
     const struct vr_problem *p = c->p;
-    double cost = r->states[state_at(r, slot, used, last)];
+    double cost = r->states[state_at(r, station, used, last)];
     if (isinf(cost)) return;
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         if (!(c->usable >> k & 1) || used / r->radix[k] % (p->kinds[k].n + 1) == p->kinds[k].n) continue;
         if (used == 0 ? c->first != NONE && k != c->first : p->ordered && k < last) continue;
-        for (uint32_t end = slot + 1; end <= r->extent[k * p->n_slots + slot]; end++) {
-            uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_slots ? 2 : 0);
-            double sum = cost + c->enter[last][k] + r->block[block_at(r, k, slot, end) + v];
-            if (end == p->n_slots) sum += c->hop[k][c->n_kinds];
+        for (uint32_t end = station + 1; end <= r->extent[k * p->n_stations + station]; end++) {
+            uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_stations ? 2 : 0);
+            double sum = cost + c->enter[last][k] + r->block[block_at(r, k, station, end) + v];
+            if (end == p->n_stations) sum += c->hop[k][c->n_kinds];
             double *to = &r->states[state_at(r, end, used + r->radix[k], k)];
             if (sum < *to) *to = sum;
         }
     }
 }
 
-/* The cheapest way to have a slot on the host. */
-static double host_slot(const struct rows *r, uint32_t s, int at)
+/* The cheapest way to have a station on the host. */
+static double host_station(const struct rows *r, uint32_t s, int at)
 {
     const struct vr_case *c = r->c;
-    const struct options *o = options_of(r, c->n_kinds, c->p->slots[s]);
+    const struct options *o = options_of(r, c->n_kinds, c->p->stations[s]);
     return o->n[at] && vr_case_may(c, c->p->allow[s], c->n_kinds) ? o->x[at][0].cost : INFINITY;
 }
 
@@ -449,35 +450,35 @@ static double walk(struct rows *r)
     uint32_t host = r->c->n_kinds;
     for (size_t i = 0; i < r->n_states; i++) r->states[i] = INFINITY;
     r->states[state_at(r, 0, 0, host)] = 0;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
+    for (uint32_t s = 0; s < p->n_stations; s++) {
         for (uint32_t used = 0; used < r->n_used; used++)
             for (uint32_t last = 0; last <= host; last++) go_on(r, s, used, last);
-        if (s + 1 < p->n_slots) r->states[state_at(r, s + 1, 0, host)] = on_host + host_slot(r, s, AT_BORDER);
-        on_host += host_slot(r, s, INSIDE);
+        if (s + 1 < p->n_stations) r->states[state_at(r, s + 1, 0, host)] = on_host + host_station(r, s, AT_BORDER);
+        on_host += host_station(r, s, INSIDE);
     }
-    for (size_t i = state_at(r, p->n_slots, 0, 0); i < r->n_states; i++) least = fmin(least, r->states[i]);
+    for (size_t i = state_at(r, p->n_stations, 0, 0); i < r->n_states; i++) least = fmin(least, r->states[i]);
     return least;
 }
 
 static bool init(struct rows *r)
 {
     const struct vr_problem *p = r->c->p;
-    size_t n = r->c->n_places, n_slots = p->n_slots;
+    size_t n = r->c->n_places, n_stations = p->n_stations;
     r->n_used = 1;
     for (uint32_t k = 0; k < p->n_kinds && r->n_used < MAX_STATES; k++) {
         r->radix[k] = r->n_used;
         r->n_used *= p->kinds[k].n + 1;
     }
-    r->n_states = (n_slots + 1) * r->n_used * n;
+    r->n_states = (n_stations + 1) * r->n_used * n;
     r->n_block = block_at(r, p->n_kinds, 0, 0);
     if (r->n_states > MAX_STATES || r->n_block > MAX_TABLE || r->c->max_units > MAX_ROAMING) return false;
     r->rent = calloc((size_t)p->n_classes * (r->c->max_units + 1), sizeof *r->rent);
     r->options = calloc(n * p->n_classes, sizeof *r->options);
     r->through = calloc((size_t)p->n_classes * n, sizeof *r->through);
-    r->before = calloc((n_slots + 1) * n, sizeof *r->before);
-    r->rest = calloc((n_slots + 1) * n, sizeof *r->rest);
+    r->before = calloc((n_stations + 1) * n, sizeof *r->before);
+    r->rest = calloc((n_stations + 1) * n, sizeof *r->rest);
     r->block = malloc(r->n_block * sizeof *r->block);
-    r->extent = calloc(p->n_kinds * n_slots, sizeof *r->extent);
+    r->extent = calloc(p->n_kinds * n_stations, sizeof *r->extent);
     r->states = malloc(r->n_states * sizeof *r->states);
     return r->rent && r->options && r->through && r->before && r->rest && r->block && r->extent && r->states;
 }
@@ -492,7 +493,7 @@ static double solve(struct rows *r)
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         if (!(c->usable >> k & 1)) continue;
         list_gains(r, k);
-        for (uint32_t s = 0; s < c->p->n_slots && r->work < MAX_WORK; s++) solve_from(r, k, s);
+        for (uint32_t s = 0; s < c->p->n_stations && r->work < MAX_WORK; s++) solve_from(r, k, s);
     }
     return r->work < MAX_WORK ? fmin(walk(r), r->best) : c->root;
 }

@@ -1,4 +1,4 @@
-/* The search: one step after the other along the slots, each step places one piece.
+/* The search: one step after the other along the stations, each step places one piece.
  *
  * A label is a partial plan: what is left of every device, where the token is, what it has cost. Its bound is that
  * cost, plus the cheapest way to finish under the case's prices, less the worth of the memory that is left. Labels
@@ -19,14 +19,14 @@
 
 #define MAX_COMPARED 192 /* labels of the same situation that a new one is compared with */
 
-enum status { FRESH, PAID, OPENED }; /* not in use; has units, must get a slot; has or had slots */
+enum status { FRESH, PAID, OPENED }; /* not in use; has units, must get a station; has or had stations */
 
 enum caches { NO_LAYER, BARE, CACHED }; /* only layers without a cache so far; one with */
 
 /* What must be equal for one label to stand for another. Places are positions or VR_ON_HOST. */
 struct situation {
-    uint8_t core, place; /* of the current slot; where the token is */
-    uint8_t prev, next;  /* place of the slot before, while that matters; device that the next slot must be on */
+    uint8_t core, place; /* of the current station; where the token is */
+    uint8_t prev, next;  /* place of the station before, while that matters; device that the next station must be on */
     uint8_t host_used;
     uint8_t caches; /* of the layers of the current place: see below */
     uint8_t status[VR_MAX_PLACED];
@@ -42,13 +42,13 @@ struct label {
 };
 
 struct step {
-    uint32_t slot, class;
+    uint32_t station, class;
     int32_t unit; /* -1: the core */
-    bool last_of_slot, border_follows;
+    bool last_of_station, border_follows;
     uint64_t min_free_bytes; /* the smallest free unit of later steps */
     uint64_t later_bytes;    /* of all pieces that are still to be placed, on devices */
-    uint64_t border_bytes;   /* of border units in the rest of this slot */
-    uint64_t closing_bytes;  /* of all units in the rest of this slot, and border units of the next */
+    uint64_t border_bytes;   /* of border units in the rest of this station */
+    uint64_t closing_bytes;  /* of all units in the rest of this station, and border units of the next */
 };
 
 struct trace {
@@ -92,7 +92,7 @@ static uint32_t kind_at(const struct search *s, uint32_t place)
 
 static const struct vr_piece *piece_of(const struct vr_problem *p, const struct step *t)
 {
-    const struct vr_slot_class *class = &p->classes[t->class];
+    const struct vr_station_class *class = &p->classes[t->class];
     return t->unit < 0 ? &class->core : &class->units[t->unit].piece;
 }
 
@@ -103,7 +103,7 @@ static void sum_steps(struct search *s)
     uint64_t min = UINT64_MAX, later = 0, border = 0, units = 0, next_border = 0;
     for (uint32_t i = s->n_steps; i-- > 0;) {
         struct step *t = &s->steps[i];
-        if (t->last_of_slot) {
+        if (t->last_of_station) {
             next_border = border;
             border = units = 0;
         }
@@ -126,15 +126,15 @@ static bool plan_steps(struct search *s)
 {
     const struct vr_problem *p = s->c->p;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < p->n_slots; i++) n += 1 + p->classes[p->slots[i]].n_units;
+    for (uint32_t i = 0; i < p->n_stations; i++) n += 1 + p->classes[p->stations[i]].n_units;
     s->steps = calloc(n, sizeof *s->steps);
     if (!s->steps) return false;
-    for (uint32_t i = 0; i < p->n_slots; i++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[i]];
+    for (uint32_t i = 0; i < p->n_stations; i++) {
+        const struct vr_station_class *class = &p->classes[p->stations[i]];
         for (int u = -1; u < (int)class->n_units; u++) {
             struct step *t = &s->steps[s->n_steps++];
             *t = (struct step){
-                .slot = i, .class = p->slots[i], .unit = u, .last_of_slot = u + 1 == (int)class->n_units
+                .station = i, .class = p->stations[i], .unit = u, .last_of_station = u + 1 == (int)class->n_units
             };
             for (int v = u + 1; v < (int)class->n_units; v++)
                 t->border_follows |= class->units[v].move == VR_MOVE_BORDER;
@@ -200,9 +200,9 @@ static void forget(const struct search *s, const struct step *t, struct label *l
 static double finish(const struct search *s, const struct step *t, const struct label *l)
 {
     const struct vr_case *c = s->c;
-    uint32_t core = kind_at(s, l->at.core), next = t->slot + 1;
+    uint32_t core = kind_at(s, l->at.core), next = t->station + 1;
     bool need = c->host && !l->at.host_used;
-    if (t->last_of_slot) return vr_case_rest(c, next, need, core);
+    if (t->last_of_station) return vr_case_rest(c, next, need, core);
     uint32_t place = kind_at(s, l->at.place), u = (uint32_t)(t->unit + 1);
     double later = vr_case_tail(c, t->class, u, false, core, place) + vr_case_rest(c, next, need, core);
     if (!need) return later;
@@ -262,14 +262,14 @@ static void take(struct label *l, const struct vr_piece *x, uint32_t place)
     if (place != VR_ON_HOST) l->left[place] -= x->gpu_bytes;
 }
 
-/* Whether slot `slot` may be the first one on d, after a core at `from`. */
-static bool may_open(const struct search *s, const struct label *l, uint32_t slot, uint32_t from, uint32_t d)
+/* Whether station `station` may be the first one on d, after a core at `from`. */
+static bool may_open(const struct search *s, const struct label *l, uint32_t station, uint32_t from, uint32_t d)
 {
     const struct vr_case *c = s->c;
-    if (slot >= c->p->n_slots || d == VR_ON_HOST || l->at.status[d] == OPENED) return false;
+    if (station >= c->p->n_stations || d == VR_ON_HOST || l->at.status[d] == OPENED) return false;
     if (l->at.next != NONE && l->at.next != d) return false;
     uint32_t k = s->kind[d];
-    if (!allowed(c->p->allow[slot], k, c->n_kinds)) return false;
+    if (!allowed(c->p->allow[station], k, c->n_kinds)) return false;
     if (from == VR_ON_HOST) return c->first == NONE || k == c->first;
     return !c->p->ordered || k >= s->kind[from];
 }
@@ -278,10 +278,10 @@ static bool may_core(const struct search *s, const struct step *t, const struct 
 {
     const struct vr_case *c = s->c;
     uint32_t k = kind_at(s, d);
-    if (isinf(c->core[t->class * c->n_places + k]) || !allowed(c->p->allow[t->slot], k, c->n_kinds)) return false;
+    if (isinf(c->core[t->class * c->n_places + k]) || !allowed(c->p->allow[t->station], k, c->n_kinds)) return false;
     if (d != l->at.core && l->at.caches == BARE) return false;
     if (d == l->at.core) return l->at.next == NONE && has_room(s, l, &c->p->classes[t->class].core, d);
-    if (!may_open(s, l, t->slot, l->at.core, d)) return false;
+    if (!may_open(s, l, t->station, l->at.core, d)) return false;
     uint64_t first = l->at.core == VR_ON_HOST ? c->first_bytes[k] : 0;
     return l->left[d] >= first + c->p->classes[t->class].core.gpu_bytes &&
            has_room(s, l, &c->p->classes[t->class].core, d);
@@ -296,7 +296,7 @@ static void place_core(const struct search *s, const struct step *t, struct labe
         if (from == VR_ON_HOST) l->left[d] -= c->first_bytes[k];
         l->cost += c->enter[kind_at(s, from)][k];
         l->at.status[d] = OPENED;
-        l->at.prev = (uint8_t)from; /* the embeddings are before slot 0, on the host */
+        l->at.prev = (uint8_t)from; /* the embeddings are before station 0, on the host */
         l->at.next = NONE;
     }
     enum vr_cache cache = c->p->classes[t->class].cache;
@@ -310,7 +310,7 @@ static void place_core(const struct search *s, const struct step *t, struct labe
     take(l, &c->p->classes[t->class].core, d);
 }
 
-/* A border unit is at its core, or with the slot before or after when that is elsewhere. */
+/* A border unit is at its core, or with the station before or after when that is elsewhere. */
 static bool may_unit(const struct search *s, const struct step *t, const struct label *l, uint32_t e)
 {
     const struct vr_case *c = s->c;
@@ -318,7 +318,7 @@ static bool may_unit(const struct search *s, const struct step *t, const struct 
     bool stays = e == l->at.core, border = unit->move == VR_MOVE_BORDER;
     if (isinf(c->unit[(t->class * c->max_units + (uint32_t)t->unit) * c->n_places + kind_at(s, e)])) return false;
     if (s->home && !stays && (border || e != VR_ON_HOST) && !unit->allow) return false;
-    if (border && !stays && e != l->at.prev && !may_open(s, l, t->slot + 1, l->at.core, e)) return false;
+    if (border && !stays && e != l->at.prev && !may_open(s, l, t->station + 1, l->at.core, e)) return false;
     return has_room(s, l, &unit->piece, e);
 }
 
@@ -366,14 +366,14 @@ static bool apply(const struct search *s, const struct step *t, struct label *l,
     else
         place_unit(s, t, l, d);
     if (!t->border_follows) l->at.prev = NONE;
-    if (t->last_of_slot && l->at.place != l->at.core) {
+    if (t->last_of_station && l->at.place != l->at.core) {
         l->cost += vr_case_return(s->c, kind_at(s, l->at.place), kind_at(s, l->at.core), false);
         l->at.place = l->at.core;
     }
     if (t + 1 == s->steps + s->n_steps) return end_plan(s, l);
-    uint32_t promised = 0; /* devices that must still get a slot */
+    uint32_t promised = 0; /* devices that must still get a station */
     for (uint32_t i = 0; i < s->n_devices; i++) promised += l->at.status[i] == PAID;
-    return promised <= s->c->p->n_slots - t->slot - 1;
+    return promised <= s->c->p->n_stations - t->station - 1;
 }
 
 static void settle(struct search *s, const struct step *t, struct label *l)
@@ -509,7 +509,7 @@ static void read_back(struct search *s, struct vr_placement *out)
     for (uint32_t i = 0; i < s->n_steps; i++) {
         const struct step *t = &s->steps[i];
         uint8_t d = choices[i] == VR_ON_HOST ? VR_ON_HOST : s->ids[choices[i]];
-        *(t->unit < 0 ? &out->core[t->slot] : &out->units[t->slot * VR_MAX_UNITS + (uint32_t)t->unit]) = d;
+        *(t->unit < 0 ? &out->core[t->station] : &out->units[t->station * VR_MAX_UNITS + (uint32_t)t->unit]) = d;
         if (!apply(s, t, &l, choices[i])) return; /* cannot be: it was applied before */
         settle(s, t, &l);
     }

@@ -40,15 +40,15 @@ struct solver {
 
 static bool new_placement(struct solver *s, struct vr_placement *x)
 {
-    x->core = vr_arena_alloc(s->arena, s->p->n_slots, 1);
-    x->units = vr_arena_alloc(s->arena, s->p->n_slots, VR_MAX_UNITS);
+    x->core = vr_arena_alloc(s->arena, s->p->n_stations, 1);
+    x->units = vr_arena_alloc(s->arena, s->p->n_stations, VR_MAX_UNITS);
     return x->core && x->units;
 }
 
 static void copy(const struct solver *s, const struct vr_placement *from, struct vr_placement *to)
 {
-    memcpy(to->core, from->core, s->p->n_slots);
-    memcpy(to->units, from->units, (size_t)s->p->n_slots * VR_MAX_UNITS);
+    memcpy(to->core, from->core, s->p->n_stations);
+    memcpy(to->units, from->units, (size_t)s->p->n_stations * VR_MAX_UNITS);
 }
 
 static void adopt(struct solver *s, double cost)
@@ -63,8 +63,8 @@ static void adopt(struct solver *s, double cost)
 
 static bool leaves_weights(const struct vr_problem *p)
 {
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *class = &p->classes[p->stations[s]];
         if (class->core.left_bytes) return true;
         for (uint32_t u = 0; u < class->n_units; u++)
             if (class->units[u].piece.left_bytes) return true;
@@ -107,8 +107,8 @@ static void add_case(struct solver *s, bool host, uint32_t first)
 static bool all_fit(const struct vr_problem *p)
 {
     uint64_t need = 0, have = 0;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *class = &p->classes[p->stations[s]];
         need += class->core.gpu_bytes;
         for (uint32_t u = 0; u < class->n_units; u++) need += class->units[u].piece.gpu_bytes;
     }
@@ -121,8 +121,8 @@ static bool enough(const struct vr_problem *p)
 {
     uint64_t need = p->host_fixed_bytes, have = p->host_budget_bytes;
     for (uint32_t k = 0; k < p->n_kinds; k++) have += p->kinds[k].budget_bytes * p->kinds[k].n;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *class = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *class = &p->classes[p->stations[s]];
         for (uint32_t u = 0; u <= class->n_units; u++) {
             const struct vr_piece *x = u ? &class->units[u - 1].piece : &class->core;
             need += x->host_bytes < x->gpu_bytes ? x->host_bytes : x->gpu_bytes;
@@ -156,8 +156,8 @@ static bool any_open(const struct solver *s)
 static void try_host(struct solver *s)
 {
     struct vr_account a;
-    memset(s->found.core, VR_ON_HOST, s->p->n_slots);
-    memset(s->found.units, VR_ON_HOST, (size_t)s->p->n_slots * VR_MAX_UNITS);
+    memset(s->found.core, VR_ON_HOST, s->p->n_stations);
+    memset(s->found.units, VR_ON_HOST, (size_t)s->p->n_stations * VR_MAX_UNITS);
     if (s->situation || !vr_problem_account(s->p, &s->found, 0, &a, NULL)) return;
     if (a.cost < s->best_cost) adopt(s, a.cost);
 }

@@ -2,7 +2,7 @@
 
 #include "hw/machine.h"
 
-void vr_split_counts(const double *split, size_t n, uint32_t n_slots, uint32_t *counts)
+void vr_split_counts(const double *split, size_t n, uint32_t n_stations, uint32_t *counts)
 {
     float ends[VR_MAX_DEVICES], sum = 0;
     for (size_t i = 0; i < n; i++) ends[i] = sum += (float)split[i];
@@ -10,8 +10,8 @@ void vr_split_counts(const double *split, size_t n, uint32_t n_slots, uint32_t *
         ends[i] /= sum;
         counts[i] = 0;
     }
-    for (uint32_t s = 0; s < n_slots; s++) {
-        float at = (float)s / (float)n_slots;
+    for (uint32_t s = 0; s < n_stations; s++) {
+        float at = (float)s / (float)n_stations;
         size_t d = 0;
         while (d + 1 < n && !(at < ends[d])) d++;
         counts[d]++;

@@ -3,19 +3,19 @@
 #define VR_SERVER_FRONT_H
 
 #include <stdint.h>
-#include <time.h>
 
 #include <event2/event.h>
 #include <openssl/types.h>
 
-#include "server/auth.h"
-#include "server/calls.h"
-#include "server/conn.h"
-#include "server/job.h"
-#include "server/metrics.h"
-#include "server/pulse.h"
+#include "base/clock.h"
+#include "server/http/auth.h"
+#include "server/api/calls.h"
+#include "server/http/conn.h"
+#include "server/supervise/task.h"
+#include "server/api/metrics.h"
+#include "server/api/live_feed.h"
 #include "server/server.h"
-#include "server/supervise.h"
+#include "server/supervise/supervise.h"
 
 struct vr_front {
     const struct vr_server_config *config;
@@ -26,8 +26,8 @@ struct vr_front {
     struct vr_calls calls;
     struct vr_worker engine;
     struct vr_metrics metrics;
-    struct vr_jobs *jobs;   /* plans that the page asks for */
-    struct vr_pulse *pulse; /* what the page sees live */
+    struct vr_tasks *tasks;         /* plans that the page asks for */
+    struct vr_live_feed *live_feed; /* what the page sees live */
     uint64_t started_ms;
     int64_t started_unix;     /* what "created" says about the model */
     char fingerprint[24];     /* system_fingerprint: changes with the program and the model */
@@ -44,13 +44,5 @@ struct vr_front {
 void vr_front_fail(struct vr_front *f, const struct vr_err *why);
 /* The model as clients name it: its id, or the file's name with or without ".gguf". */
 bool vr_front_is_model(const struct vr_front *f, const char *name);
-
-static inline uint64_t vr_now_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-static inline uint64_t vr_now_ms(void) { return vr_now_us() / 1000; }
 
 #endif

@@ -14,7 +14,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "server/front.h"
-#include "server/tls.h"
+#include "server/http/tls.h"
 
 enum { N_SIGNALS = 3 };
 #define OTHER_FDS         64 /* that are no connections: log, engine, libraries */
@@ -152,9 +152,9 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
         if (!signals[i] || event_add(signals[i], NULL) != 0) return vr_fail_nomem(err, "starting the server");
     }
     bool v6 = strchr(c->host, ':') != NULL;
-    f->jobs = vr_jobs_new(f->base, MAX_PLANS, MAX_PLANS_WAITING);
-    f->pulse = vr_pulse_new(f);
-    if (!f->jobs || !f->pulse) return vr_fail_nomem(err, "starting the server");
+    f->tasks = vr_tasks_new(f->base, MAX_PLANS, MAX_PLANS_WAITING);
+    f->live_feed = vr_live_feed_new(f);
+    if (!f->tasks || !f->live_feed) return vr_fail_nomem(err, "starting the server");
     vr_log(VR_INFO, "listening on %s://%s%s%s:%u%s", f->tls ? "https" : "http", v6 ? "[" : "", c->host, v6 ? "]" : "",
            f->port, vr_auth_has_keys(f->auth) ? ", with API keys" : "");
     return vr_worker_open(f, err);
@@ -163,8 +163,8 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
 static void front_close(struct vr_front *f, struct event **signals)
 {
     vr_conns_close(f);
-    vr_pulse_free(f->pulse);
-    vr_jobs_free(f->jobs);
+    vr_live_feed_free(f->live_feed);
+    vr_tasks_free(f->tasks);
     vr_worker_close(f);
     vr_calls_done(&f->calls);
     for (size_t i = 0; i < N_SIGNALS; i++)

@@ -11,8 +11,8 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "server/learn.h"
-#include "server/load.h"
+#include "hw/learned.h"
+#include "server/supervise/engine_load.h"
 
 struct vr_limits {
     unsigned max_connections;  /* open at the same time; the next one gets 503 */

@@ -3,10 +3,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "engine/limits.h"
+#include "engine/wire/limits.h"
 
 #ifdef WITH_ENGINE
-#include "engine/bridge.h"
+#include "engine/llama/bridge.h"
 #endif
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

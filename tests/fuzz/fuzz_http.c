@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "server/auth.h"
-#include "server/body.h"
-#include "server/http.h"
+#include "server/http/auth.h"
+#include "server/api/body.h"
+#include "server/http/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -68,8 +68,8 @@ static void chunks_both(const char *text, size_t n, size_t cut)
 static void check_body(const char *text, size_t n)
 {
     for (enum vr_call_kind kind = VR_CALL_CHAT; kind <= VR_CALL_EMBEDDING; kind++) {
-        struct vr_problem p = { 0 };
-        struct vr_wants w;
+        struct vr_body_error p = { 0 };
+        struct vr_reply_form w;
         json_t *body = vr_body_parse(text, n, &p);
         if (body && vr_body_check(body, kind, &w, &p)) {
             char *json = json_dumps(body, JSON_COMPACT);

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "engine/vgpu.h"
+#include "engine/vgpu/vgpu.h"
 
 bool oracle_vgpu_register(const struct oracle_device *devices, size_t n)
 {

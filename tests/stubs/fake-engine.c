@@ -23,7 +23,7 @@
 #include <jansson.h>
 
 #include "base/json.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 
 #define MAX_WORK  20000
 #define SAY_BYTES 12

@@ -51,17 +51,17 @@ int main(int argc, char **argv)
     ep.use_gpu = false;
     ep.n_threads = 1;
     ep.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    mtmd_context *eyes = ctx ? mtmd_init_from_file(argv[2], model, ep) : NULL;
-    if (!eyes) fail("it does not load");
+    mtmd_context *vision = ctx ? mtmd_init_from_file(argv[2], model, ep) : NULL;
+    if (!vision) fail("it does not load");
     mtmd_bitmap *picture =
-        mtmd_helper_bitmap_init_from_file(eyes, argv[3], false, mtmd_helper_init_opt_default()).bitmap;
+        mtmd_helper_bitmap_init_from_file(vision, argv[3], false, mtmd_helper_init_opt_default()).bitmap;
     if (!picture) fail("the picture cannot be read");
     mtmd_input_chunks *chunks = mtmd_input_chunks_init();
     struct mtmd_input_text text = { argv[4], strlen(argv[4]), true, true };
     const mtmd_bitmap *pictures[] = { picture };
-    if (mtmd_tokenize(eyes, chunks, &text, pictures, 1) != 0) fail("the prompt does not tokenize");
+    if (mtmd_tokenize(vision, chunks, &text, pictures, 1) != 0) fail("the prompt does not tokenize");
     llama_pos pos = 0;
-    if (mtmd_helper_eval_chunks(eyes, ctx, chunks, 0, 0, 512, true, &pos) != 0) fail("the prompt does not compute");
+    if (mtmd_helper_eval_chunks(vision, ctx, chunks, 0, 0, 512, true, &pos) != 0) fail("the prompt does not compute");
     const struct llama_vocab *vocab = llama_model_get_vocab(model);
     for (int i = 0; i < atoi(argv[5]); i++) {
         llama_token token = best(llama_get_logits_ith(ctx, -1), llama_vocab_n_tokens(vocab));
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
     }
     mtmd_input_chunks_free(chunks);
     mtmd_bitmap_free(picture);
-    mtmd_free(eyes);
+    mtmd_free(vision);
     llama_free(ctx);
     llama_model_free(model);
     return 0;

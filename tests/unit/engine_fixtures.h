@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-#include "engine/probe.h"
+#include "engine/probe/probe.h"
 
 static const char *const fixture_names[] = { "llama-3.1-8b",   "llama-3.3-70b",   "nemotron-super-49b",
                                              "qwen3-30b-a3b",  "qwen3-235b-a22b", "gemma-3-27b",

@@ -35,8 +35,8 @@ struct random_size {
 
 struct random_problem {
     struct vr_problem p;
-    struct vr_slot_class classes[8];
-    uint16_t slots[256];
+    struct vr_station_class classes[8];
+    uint16_t stations[256];
     uint32_t allow[256];
 };
 
@@ -83,8 +83,8 @@ static inline void random_hops(struct dice *d, struct vr_problem *p)
 static inline uint64_t random_subset(struct dice *d, const struct vr_problem *p)
 {
     uint64_t sum = 0, one_of = roll_between(d, 2, 4);
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *c = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *c = &p->classes[p->stations[s]];
         if (roll(d, one_of) == 0) sum += c->core.gpu_bytes;
         for (uint32_t u = 0; u < c->n_units; u++)
             if (roll(d, one_of) == 0) sum += c->units[u].piece.gpu_bytes;
@@ -92,12 +92,12 @@ static inline uint64_t random_subset(struct dice *d, const struct vr_problem *p)
     return sum;
 }
 
-/* Budgets so that all slots need about `share` of all devices together. */
+/* Budgets so that all stations need about `share` of all devices together. */
 static inline void random_budgets(struct dice *d, struct vr_problem *p)
 {
     uint64_t all = 0, host = 0;
-    for (uint32_t s = 0; s < p->n_slots; s++) {
-        const struct vr_slot_class *c = &p->classes[p->slots[s]];
+    for (uint32_t s = 0; s < p->n_stations; s++) {
+        const struct vr_station_class *c = &p->classes[p->stations[s]];
         all += c->core.gpu_bytes;
         host += c->core.host_bytes;
         for (uint32_t u = 0; u < c->n_units; u++)
@@ -123,13 +123,13 @@ static inline void random_fixes(struct dice *d, struct random_problem *r)
 {
     struct vr_problem *p = &r->p;
     if (roll(d, 6) == 0) p->ordered = true;
-    if (roll(d, 8) == 0) r->allow[roll(d, p->n_slots)] = UINT32_C(1) << roll(d, p->n_kinds);
+    if (roll(d, 8) == 0) r->allow[roll(d, p->n_stations)] = UINT32_C(1) << roll(d, p->n_kinds);
     if (roll(d, 12) == 0) { /* as --n-gpu-layers does */
-        uint32_t n = (uint32_t)roll(d, p->n_slots + 1);
+        uint32_t n = (uint32_t)roll(d, p->n_stations + 1);
         uint32_t devices = (UINT32_C(1) << p->n_kinds) - 1;
-        for (uint32_t s = 0; s < p->n_slots; s++) r->allow[s] = s < n ? UINT32_C(1) << VR_ON_HOST : devices;
+        for (uint32_t s = 0; s < p->n_stations; s++) r->allow[s] = s < n ? UINT32_C(1) << VR_ON_HOST : devices;
     }
-    struct vr_slot_class *c = &r->classes[roll(d, p->n_classes)];
+    struct vr_station_class *c = &r->classes[roll(d, p->n_classes)];
     if (c->n_units && roll(d, 8) == 0)
         c->units[0].allow = UINT32_C(1) << (roll(d, 2) ? (uint64_t)VR_ON_HOST : roll(d, p->n_kinds));
     if (roll(d, 20) == 0) c->core.left_bytes = 1;
@@ -141,7 +141,7 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
     struct vr_problem *p = &r->p;
     memset(r, 0, sizeof *r);
     p->classes = r->classes;
-    p->slots = r->slots;
+    p->stations = r->stations;
     p->allow = r->allow;
     random_kinds(&d, size, p);
     double speed[16];
@@ -151,7 +151,7 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
     p->n_classes = (uint32_t)roll_between(&d, 2, size->classes);
     bool experts = roll(&d, 3) != 0;
     for (uint32_t q = 0; q < p->n_classes; q++) {
-        struct vr_slot_class *c = &r->classes[q];
+        struct vr_station_class *c = &r->classes[q];
         random_piece(&d, p, speed, roll(&d, 2) ? grain : 1 + grain / 8, &c->core);
         c->cache = q == 0 ? VR_CACHE_NONE : roll(&d, 5) ? VR_CACHE_SOME : VR_CACHE_EMPTY;
         if (q) c->n_units = (uint32_t)roll(&d, size->units + 1); /* class 0 is for the output */
@@ -171,10 +171,10 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
             q = 0;
         else
             free_units += n_free;
-        r->slots[s] = (uint16_t)q;
+        r->stations[s] = (uint16_t)q;
     }
-    r->slots[n_layers] = 0;
-    p->n_slots = n_layers + 1;
+    r->stations[n_layers] = 0;
+    p->n_stations = n_layers + 1;
     random_hops(&d, p);
     random_budgets(&d, p);
     random_fixes(&d, r);

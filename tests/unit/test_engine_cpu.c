@@ -4,8 +4,8 @@
 #include <signal.h>
 
 #include "base/child.h"
-#include "engine/cpu.h"
-#include "engine/engine.h"
+#include "engine/llama/cpu.h"
+#include "engine/llama/library.h"
 
 static char engine[768], best[1024]; /* where the variants are; the one that was chosen */
 

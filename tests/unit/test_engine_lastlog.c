@@ -4,7 +4,7 @@
 #include <jansson.h>
 #include <llama.h>
 
-#include "engine/lastlog.h"
+#include "engine/llama/lastlog.h"
 
 static void test_lines(void **state)
 {

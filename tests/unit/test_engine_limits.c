@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "engine/limits.h"
+#include "engine/wire/limits.h"
 
 static void check(const char *what, const char *gbnf, const char *says)
 {

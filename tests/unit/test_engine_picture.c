@@ -1,8 +1,8 @@
 /* Pictures in requests: what is let through to the decoder, and what never gets there. */
 #include "test.h"
 
-#include "engine/picture.h"
-#include "engine/slots.h"
+#include "engine/wire/picture.h"
+#include "engine/process/slots.h"
 
 static const char png[] = "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\1\0\0\0\2\0\10\2\0\0\0";
 static const char jpeg[] = "\xff\xd8\xff\xe0\0\4AB\xff\xff\xdb\0\3x\xff\xc2\0\13\10\2\0\1\0\3";
@@ -99,7 +99,7 @@ static void test_positions(void **state)
     static llama_token tokens[1000];
     struct vr_slot slot = { .tokens = calloc(1000, sizeof(llama_token)) };
     vr_slot_push(&slot, tokens, 10);
-    assert_true(vr_slot_push_picture(&slot, tokens, 100, 100)); /* one dimension: nothing bends */
+    assert_true(vr_slot_push_picture(&slot, tokens, 100, 100)); /* one dimension: nothing shifts */
     assert_int_equal(vr_slot_pos(&slot, 110), 110);
     assert_true(vr_slot_push_picture(&slot, tokens, 64, 8));
     vr_slot_push(&slot, tokens, 5);
@@ -109,7 +109,7 @@ static void test_positions(void **state)
     assert_int_equal(vr_slot_pos(&slot, 174), 118);
     assert_int_equal(vr_slot_pos(&slot, 178), 122);
     assert_int_equal(vr_slot_pos(&slot, slot.n), 129);
-    for (uint32_t i = slot.n_bends; i < VR_MOST_BENDS; i++) assert_true(vr_slot_push_picture(&slot, tokens, 4, 2));
+    for (uint32_t i = slot.n_shifts; i < VR_MOST_SHIFTS; i++) assert_true(vr_slot_push_picture(&slot, tokens, 4, 2));
     assert_false(vr_slot_push_picture(&slot, tokens, 4, 2));
     free(slot.tokens);
 }

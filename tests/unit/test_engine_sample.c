@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "engine/sample.h"
+#include "engine/process/sample.h"
 
 enum { N = 5000, DRAWS = 200000 };
 

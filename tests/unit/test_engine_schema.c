@@ -2,8 +2,8 @@
 #include "test.h"
 
 #include "base/buf.h"
-#include "engine/limits.h"
-#include "engine/schema.h"
+#include "engine/wire/limits.h"
+#include "engine/wire/schema.h"
 
 static bool no_plus(void *ctx, const char *pattern, struct vr_err *err)
 {

@@ -6,9 +6,9 @@
 
 #include "base/child.h"
 #include "base/text.h"
-#include "engine/cpu.h"
-#include "engine/probe.h"
-#include "engine/vgpu.h"
+#include "engine/llama/cpu.h"
+#include "engine/probe/probe.h"
+#include "engine/vgpu/vgpu.h"
 #include "tiny_model.h"
 
 enum { PROMPT = 40, STEPS = 3, MAX_GPUS = 3 };

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/text.h"
-#include "engine/vulkan.h"
+#include "engine/llama/vulkan.h"
 
 static struct vr_machine m;
 

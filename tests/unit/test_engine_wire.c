@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 
 static struct vr_frame parse(const struct vr_buf *b, enum vr_wire_side side)
 {

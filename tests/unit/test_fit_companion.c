@@ -20,7 +20,7 @@ static struct vr_model *make_mmproj(const char *path, uint64_t width, uint32_t l
 {
     MK_AUTO g = { 0 };
     mk_str(&g, "general.architecture", "clip");
-    mk_str(&g, "general.name", "eyes");
+    mk_str(&g, "general.name", "vision");
     mk_bool(&g, "clip.has_vision_encoder", true);
     mk_str(&g, "clip.projector_type", "gemma3");
     mk_bool(&g, "clip.use_gelu", true);
@@ -107,7 +107,7 @@ static void assert_within(const struct stage *s, const struct vr_outcome *o)
 {
     uint64_t host = sum(&o->verdict.host);
     for (size_t b = 0; b < s->budgets.n; b++) {
-        uint64_t used = vr_outcome_guests(o, s->budgets.items[b].device);
+        uint64_t used = vr_outcome_companion_bytes(o, s->budgets.items[b].device);
         for (size_t i = 0; i < o->verdict.n_devices; i++)
             if (o->verdict.devices[i].device == s->budgets.items[b].device) used += sum(&o->verdict.devices[i].use);
         if (used > s->budgets.items[b].budget_bytes)
@@ -136,7 +136,7 @@ static void test_best_of_all(void **state)
         struct stage s;
         set_stage(&s, m, rows[r].rig, rows[r].n_ctx);
         s.ask.companions[VR_DRAFT] = draft;
-        struct vr_wish wish = { 0 };
+        struct vr_goal wish = { 0 };
         VR_AUTO_OUTCOME o = { 0 };
         if (!vr_fit_plan(&s.ask, &wish, &o, &err)) fail_msg("%s", err.msg);
         assert_int_equal(o.n_companions, 1);
@@ -178,7 +178,7 @@ static void test_never_over(void **state)
 {
     (void)state;
     VR_AUTO(vr_model) m = open_model(fixture_path("gemma-3-27b"));
-    VR_AUTO(vr_model) eyes = make_mmproj(scratch("eyes.gguf"), 5376, 27, 1152, 4304);
+    VR_AUTO(vr_model) vision = make_mmproj(scratch("vision.gguf"), 5376, 27, 1152, 4304);
     unsigned seed = 4;
     size_t fitted = 0, refused = 0;
     for (int round = 0; round < 14; round++) {
@@ -189,10 +189,10 @@ static void test_never_over(void **state)
             s.budgets.items[i].budget_bytes =
                 s.budgets.items[i].budget_bytes * (uint64_t)(rand_r(&seed) % 100 + 1) / 100;
         if (rand_r(&seed) % 2) s.machine.host.ram_free_bytes = (uint64_t)(rand_r(&seed) % 24 + 1) << 30;
-        s.ask.companions[VR_MMPROJ] = eyes;
+        s.ask.companions[VR_MMPROJ] = vision;
         if (rand_r(&seed) % 2) s.ask.companions[VR_DRAFT] = m; /* a large one: it has to yield */
         VR_AUTO_OUTCOME o = { 0 };
-        if (vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) {
+        if (vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) {
             assert_within(&s, &o);
             assert_true(o.verdict.fits);
             fitted++;
@@ -210,15 +210,15 @@ static void test_mmproj(void **state)
     (void)state;
     struct vr_err err = { 0 };
     VR_AUTO(vr_model) m = open_model(fixture_path("gemma-3-27b"));
-    VR_AUTO(vr_model) eyes = make_mmproj(scratch("eyes.gguf"), 5376, 27, 1152, 4304);
+    VR_AUTO(vr_model) vision = make_mmproj(scratch("vision.gguf"), 5376, 27, 1152, 4304);
     struct stage s;
     set_stage(&s, m, "3090-2060", 8192);
-    s.ask.companions[VR_MMPROJ] = eyes;
+    s.ask.companions[VR_MMPROJ] = vision;
     VR_AUTO_OUTCOME o = { 0 };
-    if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+    if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) fail_msg("%s", err.msg);
     assert_int_equal(o.companions[0].device, 0);
     uint64_t weights = 0;
-    for (uint32_t i = 0; i < eyes->n_tensors; i++) weights += vr_weight_gpu_bytes(&eyes->tensors[i]);
+    for (uint32_t i = 0; i < vision->n_tensors; i++) weights += vr_weight_gpu_bytes(&vision->tensors[i]);
     assert_int_equal(o.companions[0].use.model_bytes, weights);
     /* what the engine must hold at once at the very least: a picture of 64 x 64 patches before and after a layer's FFN
      */
@@ -228,7 +228,7 @@ static void test_mmproj(void **state)
     VR_AUTO(vr_model) other = make_mmproj(scratch("other.gguf"), 2560, 2, 1152, 4304);
     s.ask.companions[VR_MMPROJ] = other;
     VR_AUTO_OUTCOME none = { 0 };
-    assert_false(vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &none, &err));
+    assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
     assert_non_null(strstr(err.msg, "have 2560 numbers, those of Gemma 3 27b It Qat have 5376"));
 }
 
@@ -244,7 +244,7 @@ static void test_refusal_and_flags(void **state)
     s.budgets.n = 2; /* the two 3090s hold the model and no draft, and the host nothing */
     s.machine.host.ram_free_bytes = UINT64_C(2) << 30;
     VR_AUTO_OUTCOME none = { 0 };
-    assert_false(vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &none, &err));
+    assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
     assert_int_equal(err.code, VR_ENOFIT);
     assert_non_null(strstr(err.msg, "not together with its draft (Meta Llama 3.1 8B Instruct), which needs"));
 

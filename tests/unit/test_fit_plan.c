@@ -102,7 +102,7 @@ static void test_design_rows(void **state)
         if (rows[i].most_ms < 1e8) vr_speeds_bandwidth(&s.machine, &s.speeds);
         VR_AUTO_OUTCOME o = { 0 };
         struct vr_err err = { 0 };
-        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+        if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) fail_msg("%s", err.msg);
         assert_true(o.verdict.fits && o.verdict.exact && o.dry_runs <= 4 && o.n_reasons > 0);
         double ms = o.verdict.price.step_ms[VR_DECODE], host = (double)o.verdict.host.model_bytes / 1e9;
         print_message("%s: %.2f ms, %.1f GB on the host, %zu devices, %u dry runs\n", rows[i].model, ms, host,
@@ -146,7 +146,7 @@ static void test_never_over(void **state)
         s.ask.context.n_ubatch = batches[pick(&seed, VR_COUNT(batches))];
         s.ask.context.n_batch = 1024;
         VR_AUTO_OUTCOME o = { 0 };
-        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) {
+        if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) {
             if (err.code != VR_ENOFIT) fail_msg("case %u: %s", i, err.msg);
             continue;
         }
@@ -180,7 +180,7 @@ static void test_useless_card(void **state)
     s.budgets.items[0].budget_bytes = 36 << 20;
     VR_AUTO_OUTCOME o = { 0 };
     struct vr_err err = { 0 };
-    if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+    if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) fail_msg("%s", err.msg);
     assert_true(o.verdict.fits);
     assert_int_equal(o.verdict.n_devices, 0);
     assert_int_equal(o.verdict.host_layers, 32);
@@ -206,7 +206,7 @@ static void test_largest_context(void **state)
         s.ask.context.type_k = s.ask.context.type_v = vr_type_by_name(cache);
         VR_AUTO_OUTCOME o = { 0 }, more = { 0 };
         struct vr_err err = { 0 };
-        if (!vr_fit_largest(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) {
+        if (!vr_fit_largest(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) {
             if (err.code != VR_ENOFIT) fail_msg("%s on %s: %s", model, rig, err.msg);
             continue;
         }
@@ -216,7 +216,7 @@ static void test_largest_context(void **state)
         if (o.verdict.n_ctx + 256 > s.ask.model->n_ctx_train) continue;
         limited++;
         s.ask.context.n_ctx = o.verdict.n_ctx + 256;
-        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &more, &err)) continue;
+        if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &more, &err)) continue;
         if (more.verdict.host.model_bytes <= o.verdict.host.model_bytes &&
             more.verdict.host_layers <= o.verdict.host_layers)
             fail_msg("%s on %s, %s: %u tokens fit too", model, rig, cache, s.ask.context.n_ctx);
@@ -237,7 +237,7 @@ static void test_flags_lead_back(void **state)
         set_stage(&s, rows[i].model, rows[i].rig, 4096);
         VR_AUTO_OUTCOME o = { 0 }, back = { 0 };
         struct vr_err err = { 0 };
-        if (!vr_fit_plan(&s.ask, &(struct vr_wish){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+        if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) fail_msg("%s", err.msg);
         VR_AUTO_BUF flags = { 0 };
         vr_outcome_flags(&o, VR_LLAMA_SERVER, &flags);
         /* -dev and -ts: devices in that order; -ot; -ngl */

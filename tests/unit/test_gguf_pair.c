@@ -118,17 +118,17 @@ static void test_mmproj(void **state)
 {
     (void)state;
     struct vr_err err = { 0 };
-    const char *a = scratch("model.gguf"), *b = scratch("eyes.gguf");
+    const char *a = scratch("model.gguf"), *b = scratch("vision.gguf");
     struct vocabulary clip = usual;
     clip.arch = "clip";
     VR_AUTO(vr_model) m = make(a, &usual);
-    VR_AUTO(vr_model) eyes = make(b, &clip);
-    assert_true(vr_pair_model(m, &err) && vr_pair_mmproj(eyes, &err) && vr_pair_width(m, eyes, 64, &err));
-    assert_false(vr_pair_model(eyes, &err));
+    VR_AUTO(vr_model) vision = make(b, &clip);
+    assert_true(vr_pair_model(m, &err) && vr_pair_mmproj(vision, &err) && vr_pair_width(m, vision, 64, &err));
+    assert_false(vr_pair_model(vision, &err));
     assert_non_null(strstr(err.msg, "this with --mmproj"));
     assert_false(vr_pair_mmproj(m, &err));
     assert_non_null(strstr(err.msg, "is a 'llama' model, not an mmproj"));
-    assert_false(vr_pair_width(m, eyes, 128, &err));
+    assert_false(vr_pair_width(m, vision, 128, &err));
     assert_non_null(strstr(err.msg, "have 128 numbers, those of some model have 64"));
 }
 

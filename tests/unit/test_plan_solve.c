@@ -15,8 +15,8 @@
 struct brute {
     const struct vr_problem *p;
     uint32_t kind[16];    /* of each device; 15: the host */
-    uint32_t core[256];   /* of each slot */
-    uint32_t n_on[16];    /* slots */
+    uint32_t core[256];   /* of each station */
+    uint32_t n_on[16];    /* stations */
     uint32_t first, last; /* devices; 16: none */
     uint64_t bytes[16];
     bool on_host;
@@ -63,7 +63,7 @@ static bool brute_fits(const struct brute *b)
 static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, uint32_t stretches, double cost)
 {
     if (cost >= b->best) return;
-    if (s == b->p->n_slots) {
+    if (s == b->p->n_stations) {
         /* one stretch of work for the host and for each device in use costs nothing beside its hops */
         uint32_t places = 1;
         for (uint32_t d = 0; d < b->p->n_devices; d++) places += b->n_on[d] > 0;
@@ -73,7 +73,7 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, ui
         if (cost < b->best && brute_fits(b)) b->best = cost;
         return;
     }
-    const struct vr_slot_class *c = &b->p->classes[b->p->slots[s]];
+    const struct vr_station_class *c = &b->p->classes[b->p->stations[s]];
     uint32_t home = b->core[s];
     if (u == 0) { /* the core first; its bytes are counted by the caller */
         cost += brute_hop(b, at, home) + brute_time(b, &c->core, home);
@@ -90,7 +90,7 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, ui
         if (e != 15 && (e >= b->p->n_devices || !b->n_on[e])) continue;
         if (unit->allow && !(unit->allow >> b->kind[e] & 1)) continue;
         if (unit->move == VR_MOVE_BORDER && e != home) {
-            bool left = e == (s ? b->core[s - 1] : 15), right = s + 1 < b->p->n_slots && e == b->core[s + 1];
+            bool left = e == (s ? b->core[s - 1] : 15), right = s + 1 < b->p->n_stations && e == b->core[s + 1];
             if (!left && !right) continue;
         }
         bool was = b->on_host;
@@ -117,10 +117,10 @@ static bool brute_loads(const struct brute *b)
 {
     for (uint32_t d = 0; d < 16; d++) {
         uint32_t some = 0, empty = 0;
-        for (uint32_t s = 0; s < b->p->n_slots; s++) {
+        for (uint32_t s = 0; s < b->p->n_stations; s++) {
             if (b->core[s] != d) continue;
-            some += b->p->classes[b->p->slots[s]].cache == VR_CACHE_SOME;
-            empty += b->p->classes[b->p->slots[s]].cache == VR_CACHE_EMPTY;
+            some += b->p->classes[b->p->stations[s]].cache == VR_CACHE_SOME;
+            empty += b->p->classes[b->p->stations[s]].cache == VR_CACHE_EMPTY;
         }
         if (empty && !some) return false;
     }
@@ -132,8 +132,8 @@ static void brute_whole(struct brute *b)
     if (!brute_loads(b)) return;
     b->on_host = false;
     memset(b->bytes, 0, sizeof b->bytes);
-    for (uint32_t s = 0; s < b->p->n_slots; s++) {
-        const struct vr_piece *x = &b->p->classes[b->p->slots[s]].core;
+    for (uint32_t s = 0; s < b->p->n_stations; s++) {
+        const struct vr_piece *x = &b->p->classes[b->p->stations[s]].core;
         uint32_t d = b->core[s];
         b->bytes[d] += d == 15 ? x->host_bytes : x->gpu_bytes;
         if (d != 15) b->bytes[15] += x->left_bytes;
@@ -144,9 +144,9 @@ static void brute_whole(struct brute *b)
     brute_units(b, 0, 0, 15, 1, 0);
 }
 
-static void brute_slots(struct brute *b, uint32_t s)
+static void brute_stations(struct brute *b, uint32_t s)
 {
-    if (s == b->p->n_slots) {
+    if (s == b->p->n_stations) {
         brute_whole(b);
         return;
     }
@@ -161,7 +161,7 @@ static void brute_slots(struct brute *b, uint32_t s)
         b->n_on[d]++;
         if (d != 15 && first == 16) b->first = d;
         if (d != 15) b->last = d;
-        brute_slots(b, s + 1);
+        brute_stations(b, s + 1);
         b->n_on[d]--;
         b->first = first;
         b->last = last;
@@ -174,7 +174,7 @@ static double brute_best(const struct vr_problem *p, uint64_t *seen)
     b.kind[15] = 15;
     for (uint32_t k = 0, d = 0; k < p->n_kinds; k++)
         for (uint32_t i = 0; i < p->kinds[k].n; i++) b.kind[d++] = k;
-    brute_slots(&b, 0);
+    brute_stations(&b, 0);
     *seen += b.seen;
     return b.best;
 }

@@ -8,7 +8,7 @@ static void test_rows(void **state)
     static const struct {
         double split[4];
         size_t n;
-        uint32_t slots, counts[4];
+        uint32_t stations, counts[4];
     } rows[] = {
         { { 26, 47, 8 }, 3, 81, { 26, 47, 8 } },            /* counts */
         { { 0.35, 0.45, 0.20 }, 3, 81, { 29, 36, 16 } },    /* shares */
@@ -20,7 +20,7 @@ static void test_rows(void **state)
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         uint32_t counts[4] = { 9, 9, 9, 9 };
-        vr_split_counts(rows[i].split, rows[i].n, rows[i].slots, counts);
+        vr_split_counts(rows[i].split, rows[i].n, rows[i].stations, counts);
         for (size_t d = 0; d < rows[i].n; d++)
             if (counts[d] != rows[i].counts[d]) fail_msg("row %zu, device %zu: %u", i, d, counts[d]);
     }
@@ -33,14 +33,14 @@ static void test_counts_are_kept(void **state)
     unsigned seed = 7;
     for (int round = 0; round < 20000; round++) {
         double split[15];
-        uint32_t counts[15], slots = 0;
+        uint32_t counts[15], stations = 0;
         size_t n = 1 + (size_t)rand_r(&seed) % 15;
         for (size_t d = 0; d < n; d++) {
             split[d] = rand_r(&seed) % 60;
-            slots += (uint32_t)split[d];
+            stations += (uint32_t)split[d];
         }
-        if (slots == 0) continue;
-        vr_split_counts(split, n, slots, counts);
+        if (stations == 0) continue;
+        vr_split_counts(split, n, stations, counts);
         for (size_t d = 0; d < n; d++) assert_int_equal(counts[d], split[d]);
     }
 }

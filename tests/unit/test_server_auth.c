@@ -1,7 +1,7 @@
 /* Keys, hosts and origins. */
 #include "test.h"
 
-#include "server/auth.h"
+#include "server/http/auth.h"
 #include "server/server.h"
 
 static struct vr_auth *make(const char *const *keys, const char *const *origins, const char *const *hosts,

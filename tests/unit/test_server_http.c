@@ -1,7 +1,7 @@
 /* HTTP as bytes: heads and chunks, whole and cut at every place. */
 #include "test.h"
 
-#include "server/http.h"
+#include "server/http/http.h"
 
 #define MAX 1024
 

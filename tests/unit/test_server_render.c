@@ -3,7 +3,7 @@
 
 #include <jansson.h>
 
-#include "server/render.h"
+#include "server/api/render.h"
 
 static void test_text(void **state)
 {
@@ -56,7 +56,7 @@ static void test_tools(void **state)
         "{\"index\":1,\"id\":\"b\",\"type\":\"function\",\"function\":{\"name\":\"g\",\"arguments\":\"{}\"}}",
         "{\"index\":0,\"function\":{\"arguments\":\"1}\"}}",
     };
-    struct vr_choice c = { 0 };
+    struct vr_call_choice c = { 0 };
     for (size_t i = 0; i < VR_COUNT(pieces); i++) assert_true(vr_merge_tool(&c, pieces[i], strlen(pieces[i])));
     char *text = json_dumps(c.tools, JSON_COMPACT);
     assert_string_equal(

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "engine/wire.h"
+#include "engine/wire/wire.h"
 
 enum { MAX_CHOICES = 32 };
 

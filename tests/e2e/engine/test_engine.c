@@ -23,7 +23,7 @@ static int setup(void **state)
     make("TINY_MODEL", moe, "moe", "--experts 4 --used 2 --type f32");
     make("TINY_MODEL", think, "think", "--template think");
     make("TINY_MODEL", vectors, "vectors", "--embedding");
-    make("TINY_MMPROJ", eyes, "eyes", "--layers 8 --embd 384 --ff 1536 --image 448"); /* slow ones */
+    make("TINY_MMPROJ", vision, "eyes", "--layers 8 --embd 384 --ff 1536 --image 448"); /* slow ones */
     return 0;
 }
 

@@ -11,7 +11,7 @@
 static void up_with_eyes(struct client *c)
 {
     VR_AUTO_BUF more = { 0 };
-    vr_buf_addf(&more, FOUR ", 'mmproj': '%s'", eyes);
+    vr_buf_addf(&more, FOUR ", 'mmproj': '%s'", vision);
     up(c, dense, vr_buf_str(&more));
 }
 

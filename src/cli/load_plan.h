@@ -1,0 +1,15 @@
+/* From the options to what an engine is started with: its LOAD message, its plan, its environment. */
+#ifndef VR_CLI_LOAD_PLAN_H
+#define VR_CLI_LOAD_PLAN_H
+
+#include "cli/model_files.h"
+#include "server/server.h"
+
+/* `learned`: what devices do not give, and the limits of this run. */
+bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
+                  struct vr_load *out, struct vr_err *err) VR_MUST_CHECK;
+
+/* `load-plan`, with the options of serve: the same with what was learned on standard input; prints a struct vr_load. */
+bool vr_cmd_load_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
+
+#endif

@@ -1,0 +1,105 @@
+/* The probe: llama.cpp itself says what a placement costs, without a GPU and without loading anything.
+ *
+ * Each question is one short-lived child: it registers virtual GPUs (vgpu.h), loads the model's header without its
+ * vocabulary (gguf/strip.h), makes a context and reserves the two graphs that serving uses. A crash, an abort or a
+ * hang of the engine is an error here that names the model and repeats the engine's last words. */
+#ifndef VR_ENGINE_PROBE_PROBE_H
+#define VR_ENGINE_PROBE_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "engine/vgpu/vgpu_spec.h"
+#include "engine/probe/work.h"
+#include "gguf/model.h"
+#include "memory/footprint.h"
+
+#define VR_MAX_SPLIT 16 /* what the engine reads */
+#define VR_ON_CPU    (-1)
+
+enum vr_split_mode { VR_SPLIT_LAYER, VR_SPLIT_NONE, VR_SPLIT_TENSOR };
+
+struct vr_override {
+    const char *pattern; /* a regular expression that finds tensors by name; the first that matches wins */
+    int device;          /* index of the trial's devices, or VR_ON_CPU */
+};
+
+/* What to try. Begin with vr_trial_default(): everything on all devices, split as llama.cpp would. The caller owns all
+ * pointers. */
+struct vr_trial {
+    const struct vr_vgpu_spec *devices; /* the machine's, in its own order */
+    size_t n_devices;                   /* 0: CPU only */
+    uint8_t order[VR_MAX_SPLIT];        /* which devices, in placement order; one may stand twice */
+    size_t n_order;                     /* 0: all, in their own order */
+    int n_gpu_layers;                   /* from the end, the output counts as one; -1: all */
+    bool has_split;
+    float split[VR_MAX_SPLIT]; /* one number per entry of order: layer counts, or shares */
+    enum vr_split_mode split_mode;
+    const struct vr_override *overrides;
+    size_t n_overrides;
+    bool pipeline; /* false: llama.cpp must not pay memory on every device for overlapping batches */
+
+    struct vr_context context;
+    bool flash_auto;    /* let the engine decide: context.flash_attn is not looked at */
+    uint32_t n_outputs; /* logits per micro-batch; 0: n_batch */
+    bool op_offload;    /* large batches of host-resident weights run on the first device */
+
+    bool want_work; /* also what each device executes */
+    int timeout_ms;
+};
+struct vr_trial vr_trial_default(void);
+
+struct vr_use {
+    uint64_t model_bytes, context_bytes, compute_bytes;
+};
+
+struct vr_proof {
+    struct vr_use devices[VR_MAX_VGPUS]; /* as in the trial */
+    struct vr_use host;
+    uint64_t output_bytes; /* host memory for logits, which no breakdown counts */
+    size_t n_devices;
+    uint32_t n_embd;          /* of an mmproj: the width of what it makes */
+    uint32_t n_ctx, n_copies; /* the context as the engine rounded it; copies > 1: pipeline */
+    bool pipeline, flash;
+    double load_ms, context_ms, reserve_ms; /* in the engine */
+    double ms;                              /* from the question to the answer */
+    struct vr_works works;                  /* empty unless wanted */
+};
+void vr_proof_done(struct vr_proof *p);
+
+/* A model, ready to be asked about. It keeps the header in memory and not the vr_model. */
+struct vr_prober {
+    int fd;           /* the stripped header */
+    const char *path; /* not NULL: the engine reads this file instead, as it is (to compare with; the caller's) */
+    char name[128];   /* for messages */
+    bool mmproj;      /* path is one; what its weights take, in the file and on the host: */
+    uint64_t file_bytes, host_bytes;
+};
+bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err) VR_MUST_CHECK;
+/* The same for an mmproj, of which a trial says only the device (its first, or none: the host) and flash attention. It
+ * keeps the model's path. */
+void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out);
+void vr_prober_close(struct vr_prober *p);
+
+/* `out` must be zeroed or done. */
+bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr_proof *out,
+              struct vr_err *err) VR_MUST_CHECK;
+
+/* llama.cpp's own fit (common_fit_params) of the model to the same devices, for comparison. The trial's placement is
+ * ignored; margins are what it must leave free on each device. */
+struct vr_fitted {
+    bool fits;
+    int n_gpu_layers;
+    float split[VR_MAX_SPLIT];
+    uint32_t n_ctx, dry_runs;
+    double ms;
+    struct vr_override *overrides; /* patterns are allocated with it */
+    size_t n_overrides;
+};
+bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const uint64_t *margin_bytes,
+                  struct vr_fitted *out, struct vr_err *err) VR_MUST_CHECK;
+void vr_fitted_done(struct vr_fitted *f);
+
+#endif

@@ -1,0 +1,743 @@
+/* Loading by plan: the placement is not decided here but obeyed, to the layer. Three moments can run out of memory, and
+ * each is told apart: the weights, the context (cache and compute buffers), and the first computation, for which a
+ * warm-up batch as large as any that will come is run before anybody is told that the model is up. */
+#include "engine/process/loader.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "engine/llama/cpu.h"
+#include "engine/process/draft.h"
+#include "engine/llama/library.h"
+#include "engine/llama/lastlog.h"
+#include "engine/vgpu/vgpu.h"
+#include "gguf/pair.h"
+
+#define NO_TENSOR "^no tensor has this name$"
+
+enum { MAX_DEVICES = 15, MAX_OVERRIDES = 4096, N_SPLIT = 128 };
+
+struct plan {
+#define LOAD_INT(name, def, min, max) long name;
+#define LOAD_BOOL(name, def)          bool name;
+#define LOAD_TEXT(name, def)          const char *name;
+#include "engine/process/loader.def"
+#undef LOAD_INT
+#undef LOAD_BOOL
+#undef LOAD_TEXT
+    const json_t *devices, *tensor_split, *overrides, *vgpus;
+};
+
+/* What loading builds up; the engine reads the arrays while it loads. */
+struct loading {
+    struct plan plan;
+    struct vr_engine *e;
+    const struct vr_load_hooks *hooks;
+    struct vr_failure *why;
+    ggml_backend_dev_t devices[MAX_DEVICES + 1];
+    size_t n_devices;
+    float split[N_SPLIT];
+    struct llama_model_tensor_buft_override *overrides;
+    int percent;
+};
+
+/* --- failing --- */
+
+static const char *const moments[] = { [VR_AT_LOAD] = "load", [VR_AT_CONTEXT] = "context", [VR_AT_DECODE] = "decode" };
+
+/* What the devices have left, now that whatever failed has been given back. */
+static void ask_left(struct vr_failure *f)
+{
+    for (size_t i = 0; i < ggml_backend_dev_count() && f->n_left < VR_COUNT(f->left); i++) {
+        ggml_backend_dev_t dev = ggml_backend_dev_get(i);
+        size_t total_bytes = 0, free_bytes = 0;
+        enum ggml_backend_dev_type type = ggml_backend_dev_type(dev);
+        if (type != GGML_BACKEND_DEVICE_TYPE_GPU && type != GGML_BACKEND_DEVICE_TYPE_IGPU) continue;
+        ggml_backend_dev_memory(dev, &free_bytes, &total_bytes);
+        snprintf(f->left[f->n_left].name, sizeof f->left[0].name, "%s", ggml_backend_dev_name(dev));
+        f->left[f->n_left++].free_bytes = free_bytes;
+    }
+}
+
+/* Names of buffers are those of devices, but for pinned memory, which is the host's. */
+static void name_device(struct vr_failure *f)
+{
+    struct vr_vgpu_refusal refusal;
+    struct vr_shortage s = vr_lastlog_shortage();
+    f->out_of_memory = s.any;
+    f->asked_bytes = s.asked_bytes;
+    snprintf(f->device, sizeof f->device, "%s", s.device);
+    if (vr_vgpu_refused(&refusal)) { /* these know exactly */
+        f->out_of_memory = true;
+        f->asked_bytes = refusal.asked_bytes;
+        f->free_bytes = refusal.free_bytes;
+        snprintf(f->device, sizeof f->device, "%s", refusal.device);
+        return;
+    }
+    for (size_t i = 0; i < f->n_left; i++)
+        if (strcmp(f->left[i].name, f->device) == 0) f->free_bytes = f->left[i].free_bytes;
+}
+
+void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices)
+{
+    *f = (struct vr_failure){ .moment = moment };
+    if (ask_devices) ask_left(f);
+    name_device(f);
+    if (f->asked_bytes > f->free_bytes && f->device[0] && (f->n_left || f->free_bytes))
+        f->missing_bytes = f->asked_bytes - f->free_bytes;
+    char reason[400];
+    struct vr_num asked, missing;
+    vr_lastlog_reason(reason, sizeof reason);
+    if (!f->out_of_memory)
+        snprintf(f->message, sizeof f->message, "%s%s%s", what, reason[0] ? ": " : "", reason);
+    else if (f->missing_bytes)
+        snprintf(f->message, sizeof f->message, "%s: out of memory on %s: %s asked for at once, %s more than there is",
+                 what, f->device[0] ? f->device : "a device", vr_fmt_bytes(&asked, f->asked_bytes),
+                 vr_fmt_bytes(&missing, f->missing_bytes));
+    else if (f->asked_bytes) /* what the failed attempt had is free again: the gap cannot be told */
+        snprintf(f->message, sizeof f->message, "%s: out of memory on %s: %s asked for at once", what,
+                 f->device[0] ? f->device : "a device", vr_fmt_bytes(&asked, f->asked_bytes));
+    else
+        snprintf(f->message, sizeof f->message, "%s: out of memory on %s", what, f->device[0] ? f->device : "a device");
+}
+
+static bool refuse(struct loading *l, const struct vr_err *err)
+{
+    *l->why = (struct vr_failure){ .moment = VR_AT_LOAD };
+    snprintf(l->why->message, sizeof l->why->message, "%s", err->msg);
+    return false;
+}
+
+void vr_failure_json(const struct vr_failure *f, struct vr_buf *out)
+{
+    vr_buf_addf(out, "{\"moment\":\"%s\",\"out_of_memory\":%s,\"device\":", moments[f->moment],
+                f->out_of_memory ? "true" : "false");
+    if (f->device[0])
+        vr_json_add_string(out, f->device);
+    else
+        vr_buf_adds(out, "null");
+    vr_buf_addf(out, ",\"asked_bytes\":%llu,\"free_bytes\":%llu,\"missing_bytes\":%llu,\"message\":",
+                (unsigned long long)f->asked_bytes, (unsigned long long)f->free_bytes,
+                (unsigned long long)f->missing_bytes);
+    vr_json_add_string(out, f->message);
+    vr_buf_adds(out, ",\"left\":[");
+    for (size_t i = 0; i < f->n_left; i++) {
+        vr_buf_addf(out, "%s{\"name\":", i ? "," : "");
+        vr_json_add_string(out, f->left[i].name);
+        vr_buf_addf(out, ",\"free_bytes\":%llu}", (unsigned long long)f->left[i].free_bytes);
+    }
+    vr_buf_adds(out, "],\"log\":");
+    vr_lastlog_json(out, true);
+    vr_buf_adds(out, "}");
+}
+
+/* --- reading the message --- */
+
+static bool read_int(const json_t *v, const char *name, long min, long max, long *out, struct vr_err *err)
+{
+    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
+        return vr_fail(err, VR_EUSAGE, "load: \"%s\" must be a whole number from %ld to %ld", name, min, max);
+    *out = (long)json_integer_value(v);
+    return true;
+}
+
+static bool read_field(struct plan *p, const char *key, const json_t *v, struct vr_err *err)
+{
+#define LOAD_INT(name, def, min, max)                                                                                  \
+    if (strcmp(key, #name) == 0) return read_int(v, key, min, max, &p->name, err);
+#define LOAD_BOOL(name, def)                                                                                           \
+    if (strcmp(key, #name) == 0) {                                                                                     \
+        p->name = json_is_true(v);                                                                                     \
+        return json_is_boolean(v) || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be true or false", key);               \
+    }
+#define LOAD_TEXT(name, def)                                                                                           \
+    if (strcmp(key, #name) == 0) {                                                                                     \
+        p->name = json_string_value(v);                                                                                \
+        return p->name || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be a string", key);                               \
+    }
+#include "engine/process/loader.def"
+#undef LOAD_INT
+#undef LOAD_BOOL
+#undef LOAD_TEXT
+    const json_t **array = strcmp(key, "devices") == 0        ? &p->devices
+                           : strcmp(key, "tensor_split") == 0 ? &p->tensor_split
+                           : strcmp(key, "overrides") == 0    ? &p->overrides
+                           : strcmp(key, "vgpus") == 0        ? &p->vgpus
+                                                              : NULL;
+    if (!array) return vr_fail(err, VR_EUSAGE, "load: \"%.80s\" is not known", key);
+    *array = v;
+    return json_is_array(v) || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be an array", key);
+}
+
+static bool read_plan(const json_t *load, struct plan *p, struct vr_err *err)
+{
+    *p = (struct plan){
+#define LOAD_INT(name, def, min, max) .name = (def),
+#define LOAD_BOOL(name, def)          .name = (def),
+#define LOAD_TEXT(name, def)          .name = (def),
+#include "engine/process/loader.def"
+#undef LOAD_INT
+#undef LOAD_BOOL
+#undef LOAD_TEXT
+    };
+    const char *key;
+    const json_t *v;
+    if (!json_is_object(load)) return vr_fail(err, VR_EUSAGE, "load: not a JSON object");
+    json_object_foreach((json_t *)(uintptr_t)load, key, v) if (!read_field(p, key, v, err)) return false;
+    if (!p->model[0]) return vr_fail(err, VR_EUSAGE, "load: \"model\" is missing");
+    return true;
+}
+
+static bool read_vgpu(const json_t *j, struct vr_vgpu_spec *out, struct vr_err *err)
+{
+    const char *name = json_string_value(json_object_get(j, "name")),
+               *about = json_string_value(json_object_get(j, "about"));
+    const json_t *mib = json_object_get(j, "mib"), *cap = json_object_get(j, "cap_mib");
+    double total = json_number_value(mib), most = cap ? json_number_value(cap) : total;
+    double run = json_number_value(json_object_get(j, "run_mib")), cc = json_number_value(json_object_get(j, "cc"));
+    if (!name || strlen(name) >= sizeof out->name || !(total > 0) || !(most >= 0) || !(run >= 0))
+        return vr_fail(err, VR_EUSAGE, "load: a virtual GPU needs a short \"name\" and \"mib\"");
+    *out = (struct vr_vgpu_spec){ .total_bytes = (uint64_t)(total * (double)VR_MIB),
+                                  .free_bytes = (uint64_t)(most * (double)VR_MIB),
+                                  .run_bytes = (uint64_t)(run * (double)VR_MIB),
+                                  .like_cuda = json_is_true(json_object_get(j, "like_cuda")),
+                                  .cc = cc > 0 ? (int)cc : 860 };
+    snprintf(out->name, sizeof out->name, "%s", name);
+    snprintf(out->about, sizeof out->about, "%s", about ? about : "virtual GPU");
+    return true;
+}
+
+/* --- devices --- */
+
+static bool load_vgpus(const json_t *list, struct vr_err *err)
+{
+    struct vr_vgpu_spec specs[VR_MAX_VGPUS];
+    size_t n = json_array_size(list);
+    if (n > VR_COUNT(specs)) return vr_fail(err, VR_EUSAGE, "load: %zu virtual GPUs, at most %d", n, VR_MAX_VGPUS);
+    for (size_t i = 0; i < n; i++)
+        if (!read_vgpu(json_array_get(list, i), &specs[i], err)) return false;
+    return vr_vgpu_register(specs, n, VR_VGPU_EXECUTING, err);
+}
+
+static bool load_cpu(struct loading *l, struct vr_err *err)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", l->plan.cpu);
+    if (strcmp(path, "auto") == 0 && !vr_cpu_choose(path, sizeof path, err)) return false;
+    const char *slash = strrchr(path, '/');
+    snprintf(l->e->cpu, sizeof l->e->cpu, "%.63s", slash ? slash + 1 : path);
+    return vr_cpu_load(path, err);
+}
+
+static bool find_devices(struct loading *l, struct vr_err *err)
+{
+    size_t n = json_array_size(l->plan.devices);
+    if (n > MAX_DEVICES)
+        return vr_fail(err, VR_EUSAGE, "load: %zu devices, at most %d; leave some out", n, MAX_DEVICES);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(l->plan.devices, i));
+        l->devices[i] = name ? ggml_backend_dev_by_name(name) : NULL;
+        if (l->devices[i]) continue;
+        char reason[300];
+        vr_lastlog_reason(reason, sizeof reason);
+        return vr_fail(err, VR_EDEVICE, "the engine does not see the device %.40s%s%s; `doctor` tells what it sees",
+                       name ? name : "?", reason[0] ? ": " : "", reason);
+    }
+    l->n_devices = n;
+    return true;
+}
+
+static bool set_overrides(struct loading *l, struct llama_model_params *m, struct vr_err *err)
+{
+    size_t n = json_array_size(l->plan.overrides), i = 0;
+    if (n > MAX_OVERRIDES) return vr_fail(err, VR_EUSAGE, "load: %zu overrides, at most %d", n, MAX_OVERRIDES);
+    l->overrides = calloc(n + 2, sizeof *l->overrides);
+    if (!l->overrides) return vr_fail_nomem(err, "preparing to load a model");
+    for (; i < n; i++) {
+        const json_t *o = json_array_get(l->plan.overrides, i);
+        const char *pattern = json_string_value(json_object_get(o, "pattern"));
+        const char *name = json_string_value(json_object_get(o, "device"));
+        ggml_backend_dev_t dev = name && strcmp(name, "CPU") != 0 ? ggml_backend_dev_by_name(name) : NULL;
+        if (!pattern || !name || (!dev && strcmp(name, "CPU") != 0))
+            return vr_fail(err, VR_EUSAGE, "load: override %zu needs a \"pattern\" and a \"device\" that is there", i);
+        l->overrides[i].pattern = pattern;
+        l->overrides[i].buft = dev ? ggml_backend_dev_buffer_type(dev) : ggml_backend_cpu_buffer_type();
+    }
+    /* any override at all ends pipelining, also one that finds nothing */
+    if (!l->plan.pipeline && n == 0)
+        l->overrides[i++] = (struct llama_model_tensor_buft_override){ NO_TENSOR, ggml_backend_cpu_buffer_type() };
+    if (i) m->tensor_buft_overrides = l->overrides;
+    return true;
+}
+
+static bool set_split(struct loading *l, struct llama_model_params *m, struct vr_err *err)
+{
+    size_t n = json_array_size(l->plan.tensor_split);
+    if (n > l->n_devices) return vr_fail(err, VR_EUSAGE, "load: \"tensor_split\" is longer than \"devices\"");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(l->plan.tensor_split, i);
+        if (!json_is_number(v) || json_number_value(v) < 0)
+            return vr_fail(err, VR_EUSAGE, "load: \"tensor_split\" must be numbers, not negative");
+        l->split[i] = (float)json_number_value(v);
+    }
+    if (n) m->tensor_split = l->split;
+    return true;
+}
+
+/* --- the model --- */
+
+static bool on_progress(float part, void *ctx)
+{
+    struct loading *l = ctx;
+    int percent = (int)(part * 100);
+    if (percent != l->percent && l->hooks->progress) l->hooks->progress(l->hooks->ctx, "load", percent);
+    l->percent = percent;
+    return !(l->hooks->give_up && l->hooks->give_up(l->hooks->ctx));
+}
+
+static bool choose(const char *key, const char *value, const char *const *names, size_t n, size_t *out,
+                   struct vr_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(value, names[i]) == 0) return *out = i, true;
+    return vr_fail(err, VR_EUSAGE, "load: \"%s\" cannot be '%.40s'", key, value);
+}
+
+static bool set_model(struct loading *l, struct llama_model_params *m, struct vr_err *err)
+{
+    static const char *const names[] = { "layer", "none", "tensor" };
+    static const enum llama_split_mode modes[] = { LLAMA_SPLIT_MODE_LAYER, LLAMA_SPLIT_MODE_NONE,
+                                                   LLAMA_SPLIT_MODE_TENSOR };
+    size_t mode = 0;
+    *m = llama_model_default_params();
+    if (!choose("split_mode", l->plan.split_mode, names, VR_COUNT(names), &mode, err)) return false;
+    m->split_mode = modes[mode];
+    m->devices = l->devices;
+    m->n_gpu_layers = l->n_devices ? (int32_t)l->plan.n_gpu_layers : 0;
+    m->load_mode = l->plan.mmap ? (l->plan.mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
+                                : (l->plan.mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
+    m->use_extra_bufts = l->plan.extra_bufts;
+    m->progress_callback = on_progress;
+    m->progress_callback_user_data = l;
+    return set_split(l, m, err) && set_overrides(l, m, err);
+}
+
+static bool load_model(struct loading *l, struct vr_err *err)
+{
+    struct llama_model_params m;
+    if (access(l->plan.model, R_OK) != 0)
+        return vr_fail(err, VR_EIO, "%s: %s", l->plan.model, strerror(errno)) || refuse(l, err);
+    if (!set_model(l, &m, err)) return refuse(l, err);
+    double t0 = vr_now_fine_ms();
+    l->e->model = llama_model_load_from_file(l->plan.model, m);
+    l->e->load_ms = vr_now_fine_ms() - t0;
+    if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load", true), false;
+    if (l->plan.mlock && vr_lastlog_shortage().mlock) {
+        vr_fail(err, VR_EIO, "the model's memory cannot be locked: raise the limit (ulimit -l) or leave --mlock out");
+        return refuse(l, err);
+    }
+    l->e->vocab = llama_model_get_vocab(l->e->model);
+    l->e->n_vocab = (uint32_t)llama_vocab_n_tokens(l->e->vocab);
+    l->e->n_embd = (uint32_t)llama_model_n_embd_out(l->e->model);
+    if (llama_model_has_encoder(l->e->model) && llama_model_has_decoder(l->e->model)) {
+        vr_fail(err, VR_EUSAGE, "this model has an encoder and a decoder; only models with one of them are served");
+        return refuse(l, err);
+    }
+    return true;
+}
+
+/* --- the context --- */
+
+static bool meta_is(const struct llama_model *m, const char *suffix, char *out, size_t n)
+{
+    char arch[64], key[128];
+    if (llama_model_meta_val_str(m, "general.architecture", arch, sizeof arch) < 0) return false;
+    snprintf(key, sizeof key, "%s.%s", arch, suffix);
+    return llama_model_meta_val_str(m, key, out, n) >= 0;
+}
+
+/* Made for embeddings: the file says how to pool, or that attention goes both ways. */
+static bool is_embedding_model(const struct llama_model *m)
+{
+    char v[32];
+    if (meta_is(m, "pooling_type", v, sizeof v) && strcmp(v, "0") != 0) return true;
+    return meta_is(m, "attention.causal", v, sizeof v) && strcmp(v, "false") == 0;
+}
+
+static bool cache_type(const char *key, const char *name, enum ggml_type *out, struct vr_err *err)
+{
+    for (int t = 0; t < GGML_TYPE_COUNT; t++) {
+        const char *known = ggml_type_name((enum ggml_type)t);
+        if (known && strcmp(known, name) == 0) return *out = (enum ggml_type)t, true;
+    }
+    return vr_fail(err, VR_EUSAGE, "load: \"%s\" cannot be '%.40s'", key, name);
+}
+
+static bool set_context(struct loading *l, struct llama_context_params *c, struct vr_err *err)
+{
+    static const char *const names[] = { "auto", "on", "off" };
+    static const enum llama_flash_attn_type flash[] = { LLAMA_FLASH_ATTN_TYPE_AUTO, LLAMA_FLASH_ATTN_TYPE_ENABLED,
+                                                        LLAMA_FLASH_ATTN_TYPE_DISABLED };
+    const struct plan *p = &l->plan;
+    size_t mode = 0;
+    *c = llama_context_default_params();
+    if (!choose("flash_attn", p->flash_attn, names, VR_COUNT(names), &mode, err)) return false;
+    if (!cache_type("type_k", p->type_k, &c->type_k, err) || !cache_type("type_v", p->type_v, &c->type_v, err))
+        return false;
+    l->e->text = !is_embedding_model(l->e->model);
+    l->e->embeddings = !l->e->text || p->embeddings;
+    l->e->n_threads = p->threads ? (uint32_t)p->threads : vr_engine_threads();
+    l->e->n_threads_batch = p->threads_batch ? (uint32_t)p->threads_batch : l->e->n_threads;
+    c->flash_attn_type = flash[mode];
+    c->n_ctx = (uint32_t)p->n_ctx;
+    c->n_seq_max = (uint32_t)p->n_seq;
+    c->n_batch = (uint32_t)(p->n_batch > p->n_seq ? p->n_batch : p->n_seq); /* a token of each stream must fit */
+    c->n_ubatch = (uint32_t)p->n_ubatch < c->n_batch ? (uint32_t)p->n_ubatch : c->n_batch;
+    c->n_threads = (int32_t)l->e->n_threads;
+    c->n_threads_batch = (int32_t)l->e->n_threads_batch;
+    c->offload_kqv = p->kv_offload;
+    c->op_offload = p->op_offload;
+    c->swa_full = p->swa_full;
+    c->kv_unified = p->kv_unified;
+    c->no_perf = true;
+    c->abort_callback = l->hooks->abort;
+    c->abort_callback_data = l->hooks->ctx;
+    /* rows of logits: one per sequence; embeddings of text models take a chunk of them at a time */
+    uint32_t drafted = c->n_seq_max < VR_DRAFT_STREAMS ? c->n_seq_max : VR_DRAFT_STREAMS;
+    uint32_t rows = p->n_outputs    ? (uint32_t)p->n_outputs
+                    : p->embeddings ? 64
+                                    : c->n_seq_max + (p->draft[0] ? drafted * (uint32_t)p->n_draft : 0);
+    c->n_outputs_max = rows > c->n_batch ? c->n_batch : rows < c->n_seq_max ? c->n_seq_max : rows;
+    if (!l->e->text) { /* a whole text must be in one piece where every token sees every other */
+        c->embeddings = true;
+        c->n_ubatch = c->n_batch = c->n_ctx > c->n_batch ? c->n_ctx : c->n_batch;
+        c->kv_unified = true;
+        c->n_outputs_max = 0;
+    }
+    return true;
+}
+
+static bool make_context(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    struct llama_context_params c;
+    if (!set_context(l, &c, err)) return refuse(l, err);
+    if (l->hooks->progress) l->hooks->progress(l->hooks->ctx, "context", 0);
+    double t0 = vr_now_fine_ms();
+    e->ctx = llama_init_from_model(e->model, c);
+    e->context_ms = vr_now_fine_ms() - t0;
+    if (!e->ctx) return vr_failure_explain(l->why, VR_AT_CONTEXT, "the context could not be made", true), false;
+    e->memory = llama_get_memory(e->ctx);
+    e->n_ctx_seq = llama_n_ctx_seq(e->ctx);
+    e->n_seq = llama_n_seq_max(e->ctx);
+    e->n_batch = llama_n_batch(e->ctx);
+    e->n_ubatch = llama_n_ubatch(e->ctx);
+    e->n_outputs = c.n_outputs_max ? c.n_outputs_max : e->n_batch;
+    e->unified = c.kv_unified;
+    e->pooling = llama_pooling_type(e->ctx);
+    e->n_swa = l->plan.swa_full ? 0 : (uint32_t)llama_model_n_swa(e->model);
+    e->can_cut = !llama_model_is_recurrent(e->model) && !llama_model_is_hybrid(e->model);
+    char causal[16];
+    e->causal = !(meta_is(e->model, "attention.causal", causal, sizeof causal) && strcmp(causal, "false") == 0);
+    return true;
+}
+
+/* No layer's cache is on the host, and no tensor was sent there by name. */
+static bool all_on_devices(const struct loading *l)
+{
+    struct vr_bridge_use uses[64];
+    struct vr_err err;
+    int n = vr_bridge_breakdown(l->e->ctx, uses, (int)VR_COUNT(uses), &err);
+    const json_t *o;
+    size_t i;
+    if (l->n_devices == 0 || n < 0 || n > (int)VR_COUNT(uses)) return false;
+    for (int k = 0; k < n; k++)
+        if (ggml_backend_buft_is_host(uses[k].buft) && uses[k].context_bytes) return false;
+    json_array_foreach(l->plan.overrides, i, o)
+    {
+        const char *device = json_string_value(json_object_get(o, "device"));
+        if (device && strcmp(device, "CPU") == 0) return false;
+    }
+    return !l->e->draft || l->plan.draft_device[0];
+}
+
+/* Threads that wait for work between batches instead of being made for each. They wait by spinning, and every batch
+ * wakes all of them, also where all that the host does is to look tokens up, in one thread: there they would only take
+ * cores from the thread that feeds the devices, and from the front. */
+static void attach_threads(struct vr_engine *e)
+{
+    if (e->on_devices) return;
+    ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+    ggml_backend_reg_t reg = cpu ? ggml_backend_dev_backend_reg(cpu) : NULL;
+    struct ggml_threadpool *(*make)(struct ggml_threadpool_params *) =
+        reg ? (struct ggml_threadpool * (*)(struct ggml_threadpool_params *))
+                  ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_new")
+            : NULL;
+    uint32_t n = e->n_threads > e->n_threads_batch ? e->n_threads : e->n_threads_batch;
+    struct ggml_threadpool_params p = ggml_threadpool_params_default((int)n);
+    e->pool = make ? make(&p) : NULL;
+    if (e->pool) llama_attach_threadpool(e->ctx, e->pool, e->pool);
+    if (e->pool && e->draft) llama_attach_threadpool(e->draft, e->pool, e->pool);
+}
+
+/* --- the draft --- */
+
+/* As the engine's own speculation asks for it; what the headers say was compared before (gguf/pair.h). */
+static bool same_vocabulary(const struct llama_vocab *a, const struct llama_vocab *b)
+{
+    bool bos = llama_vocab_get_add_bos(a), eos = llama_vocab_get_add_eos(a);
+    int32_t more = llama_vocab_n_tokens(a) - llama_vocab_n_tokens(b);
+    return llama_vocab_type(a) == llama_vocab_type(b) && bos == llama_vocab_get_add_bos(b) &&
+           eos == llama_vocab_get_add_eos(b) && (!bos || llama_vocab_bos(a) == llama_vocab_bos(b)) &&
+           (!eos || llama_vocab_eos(a) == llama_vocab_eos(b)) && abs(more) <= VR_DRAFT_VOCAB_SLACK;
+}
+
+static bool can_draft(struct loading *l, struct vr_err *err)
+{
+    const struct vr_engine *e = l->e;
+    const struct llama_model *d = e->draft_model;
+    if (!same_vocabulary(e->vocab, llama_model_get_vocab(d)))
+        vr_fail(err, VR_EUSAGE, "the draft has another vocabulary than the model: take one of the same family");
+    else if (!e->can_cut || llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
+        vr_fail(err, VR_EUSAGE, "drafting does not work with a state that cannot be taken back");
+    else if (!e->text)
+        vr_fail(err, VR_EUSAGE, "this model makes no text that could be drafted");
+    else
+        return true;
+    return refuse(l, err);
+}
+
+/* All on one device, with as many tokens and sequences as the model and an f16 cache. If it fails, the model and its
+ * context are in place: for the memory that is missed it is as if a computation had failed. */
+static bool load_draft(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    const struct plan *p = &l->plan;
+    ggml_backend_dev_t devices[2] = { p->draft_device[0] ? ggml_backend_dev_by_name(p->draft_device) : NULL, NULL };
+    if (p->draft_device[0] && !devices[0]) {
+        vr_fail(err, VR_EDEVICE, "the engine does not see the draft's device %.40s", p->draft_device);
+        return refuse(l, err);
+    }
+    struct llama_model_params m;
+    struct llama_context_params c;
+    if (!set_model(l, &m, err) || !set_context(l, &c, err)) return refuse(l, err);
+    m.devices = devices;
+    m.n_gpu_layers = devices[0] ? -1 : 0;
+    m.split_mode = LLAMA_SPLIT_MODE_LAYER;
+    m.tensor_split = NULL;
+    m.tensor_buft_overrides = NULL;
+    m.progress_callback = NULL;
+    e->draft_model = llama_model_load_from_file(p->draft, m);
+    if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
+    if (!can_draft(l, err)) return false;
+    c.n_ctx = llama_n_ctx(e->ctx);
+    c.type_k = c.type_v = GGML_TYPE_F16;
+    c.n_outputs_max = c.n_seq_max;
+    c.abort_callback = NULL;
+    e->draft = llama_init_from_model(e->draft_model, c);
+    if (!e->draft)
+        return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
+    e->n_draft = (uint32_t)p->n_draft;
+    return true;
+}
+
+/* --- the first computation --- */
+
+/* On GPUs a batch of full size, since pools and workspaces grow with it; on the CPU the weights are just touched. */
+static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    if (l->hooks->progress) l->hooks->progress(l->hooks->ctx, "warmup", 0);
+    bool on_device = l->n_devices || l->plan.draft_device[0];
+    uint32_t room = e->n_ctx_seq - 1, n = on_device ? e->n_ubatch : 2;
+    if (n > room) n = room;
+    llama_token token = llama_vocab_bos(e->vocab);
+    if (token < 0 || (uint32_t)token >= e->n_vocab) token = 0;
+    struct llama_batch b = llama_batch_init((int32_t)n, 0, 1);
+    for (uint32_t i = 0; i < n; i++) {
+        b.token[i] = token;
+        b.pos[i] = (llama_pos)i;
+        b.n_seq_id[i] = 1;
+        b.seq_id[i][0] = 0;
+        b.logits[i] = i + 1 == n || !e->text;
+    }
+    b.n_tokens = (int32_t)n;
+    int rc = vr_bridge_decode(ctx, b, err);
+    if (rc == 0 && e->text && n < room) { /* and one as streams will ask for */
+        b.n_tokens = 1;
+        b.pos[0] = (llama_pos)n;
+        b.logits[0] = 1;
+        rc = vr_bridge_decode(ctx, b, err);
+    }
+    llama_synchronize(ctx);
+    llama_batch_free(b);
+    if (llama_get_memory(ctx)) llama_memory_clear(llama_get_memory(ctx), false);
+    if (rc == 0) return true;
+    vr_failure_explain(l->why, VR_AT_DECODE, "the first computation failed", true);
+    if (rc == -2) l->why->out_of_memory = true;
+    return false;
+}
+
+/* --- what requests need --- */
+
+/* The sampling that the model's makers recommend, where the file says; llama.cpp's otherwise. */
+static void read_defaults(struct vr_engine *e)
+{
+    e->defaults = (struct vr_sampling){
+        .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .repeat = 1, .repeat_last_n = 64
+    };
+    static const enum llama_model_meta_key keys[] = {
+        LLAMA_MODEL_META_KEY_SAMPLING_TEMP, LLAMA_MODEL_META_KEY_SAMPLING_TOP_K, LLAMA_MODEL_META_KEY_SAMPLING_TOP_P,
+        LLAMA_MODEL_META_KEY_SAMPLING_MIN_P, LLAMA_MODEL_META_KEY_SAMPLING_PENALTY_REPEAT
+    };
+    for (size_t i = 0; i < VR_COUNT(keys); i++) {
+        char text[64];
+        double v;
+        const char *key = llama_model_meta_key_str(keys[i]);
+        if (!key || llama_model_meta_val_str(e->model, key, text, sizeof text) < 0 || !vr_parse_double(text, &v))
+            continue;
+        switch (keys[i]) {
+        case LLAMA_MODEL_META_KEY_SAMPLING_TEMP: e->defaults.temperature = (float)v; break;
+        case LLAMA_MODEL_META_KEY_SAMPLING_TOP_K: e->defaults.top_k = (int32_t)v; break;
+        case LLAMA_MODEL_META_KEY_SAMPLING_TOP_P: e->defaults.top_p = (float)v; break;
+        case LLAMA_MODEL_META_KEY_SAMPLING_MIN_P: e->defaults.min_p = (float)v; break;
+        default:
+            if (v > 0) e->defaults.repeat = (float)v;
+        }
+    }
+}
+
+/* An mmproj, all on one device. Its buffers are made here, for a picture of usual size. */
+static bool load_vision(struct loading *l, struct vr_err *err)
+{
+    const struct plan *p = &l->plan;
+    ggml_backend_dev_t dev = p->mmproj_device[0] ? ggml_backend_dev_by_name(p->mmproj_device) : NULL;
+    enum llama_flash_attn_type flash = strcmp(p->flash_attn, "on") == 0    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
+                                       : strcmp(p->flash_attn, "off") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
+                                                                           : LLAMA_FLASH_ATTN_TYPE_AUTO;
+    if (p->mmproj_device[0] && !dev) {
+        vr_fail(err, VR_EDEVICE, "the engine does not see the mmproj's device %.40s", p->mmproj_device);
+        return refuse(l, err);
+    }
+    l->e->vision =
+        vr_bridge_vision_open(p->mmproj, l->e->model, dev, flash, (int)l->e->n_threads_batch, vr_lastlog_hear, err);
+    if (l->e->vision) return true;
+    if (err->code == VR_EUSAGE) return refuse(l, err);
+    return vr_failure_explain(l->why, VR_AT_DECODE, err->msg, true), false;
+}
+
+static bool load_all(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    bool found = load_cpu(l, err) && (!l->plan.vgpus || load_vgpus(l->plan.vgpus, err)) &&
+                 (l->plan.vgpus || json_array_size(l->plan.devices) == 0 || vr_engine_load_backends(err)) &&
+                 find_devices(l, err);
+    if (!found) return refuse(l, err);
+    vr_lastlog_forget();
+    if (!load_model(l, err) || !make_context(l, err) || (l->plan.draft[0] && !load_draft(l, err))) return false;
+    if (l->plan.mmproj[0] && !load_vision(l, err)) return false;
+    e->on_devices = all_on_devices(l);
+    attach_threads(e);
+    if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err))) return false;
+    read_defaults(e);
+    if (e->text) {
+        const char *own = l->plan.chat_template;
+        e->chats = vr_bridge_chats_open(e->model, own[0] ? own : NULL, &e->caps, err);
+        if (!e->chats && own[0]) return refuse(l, err); /* the model's own one is missed only by those who chat */
+    }
+    return true;
+}
+
+bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struct vr_engine *out,
+                    struct vr_failure *why)
+{
+    *out = (struct vr_engine){ 0 };
+    struct vr_err err = { 0 };
+    struct loading l = { .e = out, .hooks = hooks, .why = why, .percent = -1 };
+    bool ok = read_plan(load, &l.plan, &err) ? load_all(&l, &err) : refuse(&l, &err);
+    free(l.overrides);
+    if (!ok) vr_engine_done(out);
+    return ok;
+}
+
+void vr_engine_done(struct vr_engine *e)
+{
+    if (e->chats) vr_bridge_chats_close(e->chats);
+    vr_bridge_vision_close(e->vision);
+    if (e->draft) llama_free(e->draft);
+    if (e->draft_model) llama_model_free(e->draft_model);
+    if (e->ctx) llama_free(e->ctx);
+    if (e->model) llama_model_free(e->model);
+    *e = (struct vr_engine){ 0 };
+}
+
+/* --- READY --- */
+
+/* Of one context. */
+static void add_uses(const struct llama_context *ctx, struct vr_buf *out)
+{
+    struct vr_bridge_use uses[64], host = { 0 };
+    struct vr_err err;
+    int n = vr_bridge_breakdown(ctx, uses, (int)VR_COUNT(uses), &err);
+    bool first = true;
+    vr_buf_adds(out, "\"devices\":[");
+    for (int i = 0; i < n && i < (int)VR_COUNT(uses); i++) {
+        if (ggml_backend_buft_is_host(uses[i].buft) || !ggml_backend_buft_get_device(uses[i].buft) ||
+            ggml_backend_dev_type(ggml_backend_buft_get_device(uses[i].buft)) == GGML_BACKEND_DEVICE_TYPE_CPU) {
+            host.model_bytes += uses[i].model_bytes;
+            host.context_bytes += uses[i].context_bytes;
+            host.compute_bytes += uses[i].compute_bytes;
+            continue;
+        }
+        vr_buf_addf(out, "%s{\"name\":", first ? "" : ",");
+        vr_json_add_string(out, ggml_backend_buft_name(uses[i].buft));
+        size_t free_bytes = 0, total_bytes = 0;
+        ggml_backend_dev_memory(ggml_backend_buft_get_device(uses[i].buft), &free_bytes, &total_bytes);
+        vr_buf_addf(out, ",\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu,\"free_bytes\":%llu}",
+                    (unsigned long long)uses[i].model_bytes, (unsigned long long)uses[i].context_bytes,
+                    (unsigned long long)uses[i].compute_bytes, (unsigned long long)free_bytes);
+        first = false;
+    }
+    vr_buf_addf(out, "],\"host\":{\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu}",
+                (unsigned long long)host.model_bytes, (unsigned long long)host.context_bytes,
+                (unsigned long long)host.compute_bytes);
+}
+
+static const char *yes(bool b) { return b ? "true" : "false"; }
+
+void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out)
+{
+    char arch[64] = "", desc[128] = "";
+    llama_model_meta_val_str(e->model, "general.architecture", arch, sizeof arch);
+    llama_model_desc(e->model, desc, sizeof desc);
+    vr_buf_adds(out, "{\"engine\":");
+    vr_json_add_string(out, llama_version());
+    vr_buf_adds(out, ",\"arch\":");
+    vr_json_add_string(out, arch);
+    vr_buf_adds(out, ",\"desc\":");
+    vr_json_add_string(out, desc);
+    vr_buf_addf(out,
+                ",\"n_ctx\":%u,\"n_ctx_seq\":%u,\"n_ctx_train\":%d,\"n_seq\":%u,\"n_vocab\":%u,\"n_embd\":%u,"
+                "\"n_layers\":%d,\"n_params\":%llu,\"model_bytes\":%llu,\"kind\":\"%s\",\"embeddings\":%s",
+                llama_n_ctx(e->ctx), e->n_ctx_seq, llama_model_n_ctx_train(e->model), e->n_seq, e->n_vocab, e->n_embd,
+                llama_model_n_layer(e->model), (unsigned long long)llama_model_n_params(e->model),
+                (unsigned long long)llama_model_size(e->model), e->text ? "text" : "embedding", yes(e->embeddings));
+    vr_buf_addf(out, ",\"vision\":%s", yes(e->vision != NULL));
+    vr_buf_addf(out, ",\"chat\":{\"template\":%s,\"tools\":%s,\"parallel_tools\":%s,\"reasoning\":%s,\"system\":%s}",
+                yes(e->chats && e->caps.given), yes(e->chats && e->caps.tools), yes(e->chats && e->caps.parallel_tools),
+                yes(e->chats && e->caps.reasoning), yes(e->chats && e->caps.system));
+    vr_buf_addf(out, ",\"threads\":%u,\"cpu\":", e->n_threads);
+    vr_json_add_string(out, e->cpu);
+    vr_buf_addf(out, ",\"load_ms\":%.1f,\"context_ms\":%.1f", e->load_ms, e->context_ms);
+    vr_buf_adds(out, ",");
+    add_uses(e->ctx, out);
+    if (e->draft) {
+        vr_buf_adds(out, ",\"draft\":{");
+        add_uses(e->draft, out);
+        vr_buf_adds(out, "}");
+    }
+    vr_buf_adds(out, "}");
+}

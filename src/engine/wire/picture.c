@@ -1,0 +1,104 @@
+/* A small file can claim a picture of gigabytes. So the header is read here, and only what is reasonable goes on to the
+ * decoder. Nothing but PNG and JPEG does: the decoder knows more formats, sound and films among them. */
+#include "engine/wire/picture.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/wire/limits.h"
+
+static uint32_t big16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t big32(const uint8_t *p) { return big16(p) << 16 | big16(p + 2); }
+
+/* The frame header of a JPEG is behind segments of any number, each with its length. */
+static bool jpeg_size(const uint8_t *d, size_t n, uint32_t *width, uint32_t *height)
+{
+    for (size_t at = 2; at + 4 <= n;) {
+        if (d[at] != 0xFF) return false;
+        uint8_t kind = d[at + 1];
+        if (kind == 0xFF) { /* padding */
+            at++;
+            continue;
+        }
+        bool alone = kind == 0x01 || (kind >= 0xD0 && kind <= 0xD8);
+        bool frame = kind >= 0xC0 && kind <= 0xCF && kind != 0xC4 && kind != 0xC8 && kind != 0xCC;
+        size_t length = alone ? 0 : big16(d + at + 2);
+        if (!alone && length < 2) return false;
+        if (frame) {
+            if (at + 9 > n) return false;
+            *height = big16(d + at + 5);
+            *width = big16(d + at + 7);
+            return true;
+        }
+        if (kind == 0xD9 || kind == 0xDA) return false; /* the end, or the data, before a frame */
+        at += 2 + length;
+    }
+    return false;
+}
+
+bool vr_picture_size(const uint8_t *data, size_t n, uint32_t *width, uint32_t *height, struct vr_err *err)
+{
+    static const uint8_t png[] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n' };
+    bool known = false;
+    if (n >= 24 && memcmp(data, png, sizeof png) == 0 && memcmp(data + 12, "IHDR", 4) == 0) {
+        *width = big32(data + 16);
+        *height = big32(data + 20);
+        known = true;
+    } else if (n >= 4 && data[0] == 0xFF && data[1] == 0xD8) {
+        known = jpeg_size(data, n, width, height);
+    }
+    if (!known) return vr_fail(err, VR_EUSAGE, "it is neither a PNG nor a JPEG file");
+    uint64_t pixels = (uint64_t)*width * *height;
+    if (pixels == 0 || *width > VR_MOST_PICTURE_SIDE || *height > VR_MOST_PICTURE_SIDE ||
+        pixels > VR_MOST_PICTURE_PIXELS)
+        return vr_fail(err, VR_EUSAGE,
+                       "it has %" PRIu32 " x %" PRIu32 " pixels; at most %d on a side and %d in all are taken", *width,
+                       *height, VR_MOST_PICTURE_SIDE, VR_MOST_PICTURE_PIXELS);
+    return true;
+}
+
+static int digit(char c)
+{
+    if (c >= 'A' && c <= 'Z') return c - 'A';
+    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+    if (c >= '0' && c <= '9') return c - '0' + 52;
+    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+}
+
+/* Base64, with or without '=' behind it. `out` has room for 3 bytes per 4 letters. */
+static bool decode(const char *s, size_t n, uint8_t *out, size_t *len)
+{
+    uint32_t bits = 0;
+    size_t have = 0;
+    while (n && s[n - 1] == '=') n--;
+    if (n % 4 == 1) return false;
+    *len = 0;
+    for (size_t i = 0; i < n; i++) {
+        int d = digit(s[i]);
+        if (d < 0) return false;
+        bits = bits << 6 | (uint32_t)d;
+        have += 6;
+        if (have < 8) continue;
+        have -= 8;
+        out[(*len)++] = (uint8_t)(bits >> have);
+    }
+    return true;
+}
+
+bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct vr_picture_file *out, struct vr_err *err)
+{
+    static const char *const heads[] = { "data:image/png;base64,", "data:image/jpeg;base64,",
+                                         "data:image/jpg;base64," };
+    size_t skip = 0;
+    for (size_t i = 0; i < VR_COUNT(heads); i++)
+        if (n > strlen(heads[i]) && strncmp(url, heads[i], strlen(heads[i])) == 0) skip = strlen(heads[i]);
+    if (!skip)
+        return vr_fail(err, VR_EUSAGE,
+                       "a picture must come as data:image/png;base64,... or data:image/jpeg;base64,...: this server "
+                       "fetches nothing from other places");
+    uint8_t *data = vr_arena_alloc(arena, (n - skip) / 4 * 3 + 3, 1);
+    if (!data) return vr_fail_nomem(err, "reading a picture");
+    *out = (struct vr_picture_file){ .data = data };
+    if (!decode(url + skip, n - skip, data, &out->n)) return vr_fail(err, VR_EUSAGE, "it is not valid base64");
+    return vr_picture_size(data, out->n, &out->width, &out->height, err);
+}

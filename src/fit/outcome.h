@@ -1,0 +1,25 @@
+/* What all ways to an outcome share; private to fit/. */
+#ifndef VR_FIT_OUTCOME_H
+#define VR_FIT_OUTCOME_H
+
+#include "base/clock.h"
+#include "fit/fit.h"
+
+/* An empty outcome whose trial has all devices that may be used, in their order. */
+bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
+/* The dry run of o->trial. */
+bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
+                      struct vr_err *err) VR_MUST_CHECK;
+/* o = from, with the pointers into itself set right; `from` is empty afterwards. */
+void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from);
+
+/* Finds an outcome for a model alone; ctx is what the way to it needs to know. */
+typedef bool vr_find_fn(const struct vr_fit_ask *a, const void *ctx, struct vr_outcome *out, struct vr_err *err);
+/* Whether there are companions to be placed first. */
+bool vr_companions_any(const struct vr_fit_ask *a);
+/* Places the companions of `a` so that all together is fastest, and the model with `find` into what they leave.
+ * `twins`: of equal devices, one is tried for all. */
+bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const void *ctx, bool twins,
+                         struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
+
+#endif

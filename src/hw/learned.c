@@ -1,0 +1,126 @@
+#include "hw/learned.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/file.h"
+
+#define MAX_FILE 65536
+
+static const char *const moments[VR_N_MOMENTS] = { "load", "context", "decode" };
+
+const char *vr_moment_name(enum vr_moment_of m) { return moments[m]; }
+
+bool vr_moment_parse(const char *name, enum vr_moment_of *out)
+{
+    for (size_t i = 0; name && i < VR_N_MOMENTS; i++)
+        if (strcmp(name, moments[i]) == 0) return *out = (enum vr_moment_of)i, true;
+    return false;
+}
+
+struct vr_learned_row *vr_learned_find(struct vr_learned *l, const char *key)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (strcmp(l->rows[i].key, key) == 0) return &l->rows[i];
+    return NULL;
+}
+
+struct vr_learned_row *vr_learned_at(struct vr_learned *l, const char *key)
+{
+    struct vr_learned_row *r = vr_learned_find(l, key);
+    if (r || l->n == VR_MAX_LEARNED || !*key || strlen(key) >= sizeof r->key) return r;
+    r = &l->rows[l->n++];
+    *r = (struct vr_learned_row){ 0 };
+    strcpy(r->key, key);
+    return r;
+}
+
+/* --- as text --- */
+
+static json_t *json_row(const struct vr_learned_row *r, bool run)
+{
+    json_t *row =
+        json_pack("{s:I, s:I, s:s, s:I}", "hidden_bytes", (json_int_t)r->hidden_bytes, "free_bytes",
+                  (json_int_t)r->free_bytes, "moment", vr_moment_name(r->moment), "when", (json_int_t)r->when);
+    if (run)
+        json_object_update_new(
+            row, json_pack("{s:I, s:I}", "most_bytes", (json_int_t)r->most_bytes, "fails", (json_int_t)r->fails));
+    return row;
+}
+
+bool vr_learned_print(const struct vr_learned *l, bool run, struct vr_buf *out, struct vr_err *err)
+{
+    json_t *devices = json_object();
+    for (size_t i = 0; i < l->n; i++)
+        if (run || l->rows[i].hidden_bytes) json_object_set_new(devices, l->rows[i].key, json_row(&l->rows[i], run));
+    json_t *tree = json_pack("{s:o}", "devices", devices);
+    if (run) json_object_set_new(tree, "fails", json_integer(l->n_fails));
+    VR_AUTO_FREE char *text = tree ? json_dumps(tree, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_decref(tree);
+    if (text) vr_buf_adds(out, text);
+    return (text && !out->failed) || vr_fail_nomem(err, "writing what was learned");
+}
+
+/* A number that may be absent. */
+static bool read_number(const json_t *row, const char *name, uint64_t *out)
+{
+    const json_t *v = json_object_get(row, name);
+    *out = (uint64_t)json_integer_value(v);
+    return !v || (json_is_integer(v) && json_integer_value(v) >= 0);
+}
+
+bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out)
+{
+    *out = (struct vr_learned){ 0 };
+    json_t *tree = json_loadb(text, n, 0, NULL);
+    json_t *devices = json_object_get(tree, "devices"), *row;
+    const char *key;
+    uint64_t when, fails;
+    bool ok = json_is_object(devices) && read_number(tree, "fails", &fails);
+    if (ok) out->n_fails = (unsigned)fails;
+    json_object_foreach(devices, key, row)
+    {
+        struct vr_learned_row *r = ok ? vr_learned_at(out, key) : NULL;
+        ok = r && json_is_object(row) && read_number(row, "hidden_bytes", &r->hidden_bytes) &&
+             read_number(row, "free_bytes", &r->free_bytes) && read_number(row, "when", &when) &&
+             vr_moment_parse(json_string_value(json_object_get(row, "moment")), &r->moment) &&
+             read_number(row, "most_bytes", &r->most_bytes) && read_number(row, "fails", &fails);
+        if (!ok) break;
+        r->when = (int64_t)when;
+        r->fails = (unsigned)fails;
+    }
+    json_decref(tree);
+    if (!ok) *out = (struct vr_learned){ 0 };
+    return ok;
+}
+
+/* --- the file --- */
+
+bool vr_learned_path(char *out, size_t n)
+{
+    return vr_file_own_path("XDG_STATE_HOME", ".local/state", "learned.json", out, n);
+}
+
+bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, struct vr_err *err)
+{
+    *out = (struct vr_learned){ 0 };
+    if (access(path, F_OK) != 0) return true;
+    VR_AUTO_BUF text = { 0 };
+    if (!vr_file_read(path, MAX_FILE, &text, err)) return false;
+    if (!vr_learned_parse(vr_buf_str(&text), text.n, out))
+        return vr_fail(err, VR_EFORMAT, "%s is not what this program writes there; delete it", path);
+    size_t n = 0;
+    for (size_t i = 0; i < out->n; i++)
+        if (out->rows[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->rows[n++] = out->rows[i];
+    out->n = n;
+    return true;
+}
+
+bool vr_learned_save(const char *path, const struct vr_learned *l, struct vr_err *err)
+{
+    VR_AUTO_BUF text = { 0 };
+    return vr_file_make_parents(path, err) && vr_learned_print(l, false, &text, err) &&
+           vr_file_write(path, text.data, text.n, err);
+}

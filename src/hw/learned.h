@@ -1,0 +1,61 @@
+/* What this machine taught us: how much of the memory that a device reports as free cannot be had.
+ *
+ * Kept as JSON under $XDG_STATE_HOME/vram-llm, so that the next start plans right at once:
+ *   {"devices":{"GPU-uuid":{"hidden_bytes":N,"free_bytes":N,"moment":"load","when":1789000000}}}
+ * A device is known by its UUID (its PCI address where it has none), since names like CUDA0 move when others come or
+ * go. It is an overhead and not a budget: when another program's memory is free again, it may be used. What nobody
+ * confirmed for a month is forgotten, and a load that shows it to be too high lowers it (heal.h).
+ *
+ * The rest of a row is of this run only: the limits that plans are made again with. */
+#ifndef VR_HW_LEARNED_H
+#define VR_HW_LEARNED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#define VR_MAX_LEARNED  32
+#define VR_LEARNED_DAYS 30
+
+/* When memory ran out. */
+enum vr_moment_of { VR_OF_LOAD, VR_OF_CONTEXT, VR_OF_DECODE, VR_N_MOMENTS };
+const char *vr_moment_name(enum vr_moment_of m); /* "load", "context", "decode" */
+bool vr_moment_parse(const char *name, enum vr_moment_of *out) VR_MUST_CHECK;
+
+struct vr_learned_row {
+    char key[96];
+    uint64_t hidden_bytes; /* 0: nothing is known */
+    uint64_t free_bytes;   /* what it reported then */
+    enum vr_moment_of moment;
+    int64_t when; /* seconds since 1970 */
+
+    uint64_t most_bytes; /* of this run: no plan may use more there; 0: no limit */
+    unsigned fails;      /* of this run */
+};
+
+struct vr_learned {
+    struct vr_learned_row rows[VR_MAX_LEARNED];
+    size_t n;
+    unsigned n_fails; /* of this run, all devices together */
+};
+
+/* NULL: not there. */
+struct vr_learned_row *vr_learned_find(struct vr_learned *l, const char *key);
+/* Makes it if it is not there; NULL when the table is full or the key too long. */
+struct vr_learned_row *vr_learned_at(struct vr_learned *l, const char *key);
+
+/* $XDG_STATE_HOME/vram-llm/learned.json, or below ~/.local/state. False when neither is known. */
+bool vr_learned_path(char *out, size_t n) VR_MUST_CHECK;
+/* A file that is not there is an empty table; rows older than VR_LEARNED_DAYS at `now` are left out. */
+bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, struct vr_err *err) VR_MUST_CHECK;
+/* Only what is worth keeping. */
+bool vr_learned_save(const char *path, const struct vr_learned *l, struct vr_err *err) VR_MUST_CHECK;
+
+/* The same as text; `run`: with what is of this run only, for the process that plans again. */
+bool vr_learned_print(const struct vr_learned *l, bool run, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
+bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out) VR_MUST_CHECK;
+
+#endif

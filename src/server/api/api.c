@@ -1,0 +1,87 @@
+/* GET /health, /metrics, /api/plan, /api/status: how the server does. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "server/front.h"
+#include "server/http/routes.h"
+
+static const char *state_of(const struct vr_front *f)
+{
+    if (f->stopping) return "stopping";
+    return f->engine.state == VR_WORKER_READY ? "ok" : vr_worker_state_name(f->engine.state);
+}
+
+void vr_answer_health(struct vr_conn *c, const struct vr_incoming *r)
+{
+    (void)r;
+    const struct vr_front *f = c->front;
+    const struct vr_worker *e = &f->engine;
+    bool ok = e->state == VR_WORKER_READY && !f->stopping;
+    VR_AUTO_BUF out = { 0 };
+    vr_buf_addf(&out, "{\"status\":\"%s\"", state_of(f));
+    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"moment\":\"%s\"", e->percent, e->moment);
+    if (!ok && *e->trouble) {
+        vr_buf_adds(&out, ",\"reason\":");
+        vr_json_add_string(&out, e->trouble);
+    }
+    vr_buf_adds(&out, "}\n");
+    vr_reply_buf(c, ok ? 200 : 503, "application/json", &out);
+}
+
+void vr_answer_metrics(struct vr_conn *c, const struct vr_incoming *r)
+{
+    (void)r;
+    VR_AUTO_BUF out = { 0 };
+    vr_metrics_print(c->front, &out);
+    vr_reply_buf(c, 200, "text/plain; version=0.0.4; charset=utf-8", &out);
+}
+
+void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
+{
+    (void)r;
+    const struct vr_worker *e = &c->front->engine;
+    const struct vr_buf *plan = e->replanned ? &e->load.plan_json : &c->front->config->load->plan_json;
+    if (plan->n == 0) {
+        vr_reply_error(c, 404, NULL, "no_plan", "this model was not placed by a plan");
+        return;
+    }
+    vr_reply(c, 200, "application/json", NULL, plan->data, plan->n);
+}
+
+static void add_engine(struct vr_buf *out, const struct vr_front *f)
+{
+    const struct vr_worker *e = &f->engine;
+    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"moment\":", vr_worker_state_name(e->state),
+                e->percent);
+    vr_json_add_string(out, e->moment);
+    vr_buf_addf(out, ",\"pid\":%d,\"starts\":%u,\"plans_again\":%u,\"trouble\":", (int)e->pid, e->n_starts, e->n_plans);
+    if (*e->trouble)
+        vr_json_add_string(out, e->trouble);
+    else
+        vr_buf_adds(out, "null");
+    VR_AUTO_FREE char *ready = e->ready ? json_dumps(e->ready, JSON_COMPACT) : NULL;
+    vr_buf_addf(out, ",\"ready\":%s,\"status\":", ready ? ready : "null");
+    json_t *status = json_loadb(vr_buf_str(&e->status), e->status.n, 0, NULL); /* nothing unchecked goes out */
+    VR_AUTO_FREE char *text = status ? json_dumps(status, JSON_COMPACT) : NULL;
+    json_decref(status);
+    vr_buf_addf(out, "%s}", text ? text : "null");
+}
+
+void vr_answer_api_status(struct vr_conn *c, const struct vr_incoming *r)
+{
+    (void)r;
+    const struct vr_front *f = c->front;
+    VR_AUTO_BUF out = { 0 };
+    vr_buf_addf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"model\":%s,\"uptime_s\":%.1f,", state_of(f), VR_VERSION,
+                vr_buf_str(&f->model_json), (double)(vr_now_ms() - f->started_ms) / 1e3);
+    vr_buf_addf(&out,
+                "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"texts_in_flight\":%u,"
+                "\"max_queue\":%u,\"cancelled\":%" PRIu64 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64
+                ",\"text\":%" PRIu64 "},",
+                f->conns.n, f->conns.n_requests, f->calls.n, f->calls.n_texts, f->config->limits.max_queue,
+                f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens, f->metrics.text_tokens);
+    add_engine(&out, f);
+    vr_buf_adds(&out, "}\n");
+    vr_reply_buf(c, 200, "application/json", &out);
+}

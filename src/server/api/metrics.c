@@ -1,0 +1,92 @@
+#include "server/api/metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "base/log.h"
+#include "server/front.h"
+#include "server/http/routes.h"
+
+static const double bounds[VR_N_BUCKETS] = { 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300 };
+
+void vr_histogram_add(struct vr_histogram *h, double seconds)
+{
+    size_t i = 0;
+    while (i < VR_N_BUCKETS && seconds > bounds[i]) i++;
+    h->buckets[i]++;
+    h->n++;
+    h->sum += seconds;
+}
+
+static void head(struct vr_buf *out, const char *name, const char *type, const char *help)
+{
+    vr_buf_addf(out, "# HELP vram_llm_%s %s\n# TYPE vram_llm_%s %s\n", name, help, name, type);
+}
+
+static void number(struct vr_buf *out, const char *name, const char *type, const char *help, double value)
+{
+    head(out, name, type, help);
+    vr_buf_addf(out, "vram_llm_%s %.15g\n", name, value);
+}
+
+static void histogram(struct vr_buf *out, const char *name, const char *help, const struct vr_histogram *h)
+{
+    uint64_t sum = 0;
+    head(out, name, "histogram", help);
+    for (size_t i = 0; i < VR_N_BUCKETS; i++) {
+        sum += h->buckets[i];
+        vr_buf_addf(out, "vram_llm_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name, bounds[i], sum);
+    }
+    vr_buf_addf(out,
+                "vram_llm_%s_bucket{le=\"+Inf\"} %" PRIu64 "\nvram_llm_%s_sum %.6f\nvram_llm_%s_count %" PRIu64 "\n",
+                name, h->n, name, h->sum, name, h->n);
+}
+
+static uint64_t resident_bytes(void)
+{
+    VR_AUTO_FCLOSE FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long size, resident;
+    if (!f || fscanf(f, "%lu %lu", &size, &resident) != 2) return 0;
+    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void vr_metrics_print(const struct vr_front *f, struct vr_buf *out)
+{
+    const struct vr_metrics *m = &f->metrics;
+    head(out, "requests_total", "counter", "Requests answered, by family and HTTP status (499: the client went away).");
+    for (size_t i = 0; i < VR_N_FAMILIES; i++)
+        for (size_t s = 0; s < VR_COUNT(m->by_status[0]); s++)
+            if (m->by_status[i][s])
+                vr_buf_addf(out, "vram_llm_requests_total{family=\"%s\",status=\"%zu\"} %" PRIu64 "\n",
+                            vr_family_name((enum vr_family)i), s, m->by_status[i][s]);
+    number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", (double)m->prompt_tokens);
+    number(out, "cached_tokens_total", "counter", "Tokens of prompts that were not computed again.",
+           (double)m->cached_tokens);
+    number(out, "text_tokens_total", "counter", "Tokens generated.", (double)m->text_tokens);
+    number(out, "drafted_tokens_total", "counter", "Tokens that a draft guessed.", (double)m->drafted_tokens);
+    number(out, "accepted_tokens_total", "counter", "Guessed tokens that were right.", (double)m->accepted_tokens);
+    number(out, "cancelled_total", "counter", "Requests whose client went away.", (double)m->cancelled);
+    number(out, "stalled_total", "counter", "Clients dropped because they did not read.", (double)m->stalled);
+    number(out, "refused_connections_total", "counter", "Connections over the limit.", (double)m->refused_connections);
+    number(out, "requests_in_flight", "gauge", "Requests that the engine has.", f->calls.n);
+    number(out, "texts_in_flight", "gauge", "Texts (choices) that those requests are made of.", f->calls.n_texts);
+    number(out, "connections", "gauge", "Open connections.", f->conns.n);
+    number(out, "output_waiting_bytes", "gauge", "Bytes that wait for clients to read.", (double)f->conns.output_bytes);
+    number(out, "engine_up", "gauge", "1 when the model is ready.", f->engine.state == VR_WORKER_READY);
+    number(out, "engine_loading_percent", "gauge", "How far loading is.", f->engine.percent);
+    number(out, "engine_starts_total", "counter", "Engine processes started.", (double)m->engine_starts);
+    number(out, "engine_crashes_total", "counter", "Engine processes that died.", (double)m->engine_crashes);
+    number(out, "engine_failures_total", "counter", "Engine processes that said why they could not go on.",
+           (double)m->engine_failures);
+    number(out, "log_lines_dropped_total", "counter", "Log lines that could not be written.", (double)vr_log_dropped());
+    number(out, "resident_bytes", "gauge", "Memory of this process, without the engine.", (double)resident_bytes());
+    struct rusage use;
+    if (getrusage(RUSAGE_SELF, &use) == 0)
+        number(out, "cpu_seconds_total", "counter", "CPU time of this process, without the engine.",
+               (double)use.ru_utime.tv_sec + (double)use.ru_stime.tv_sec +
+                   (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
+    number(out, "uptime_seconds", "gauge", "Since the server started.", (double)(vr_now_ms() - f->started_ms) / 1e3);
+    histogram(out, "first_token_seconds", "From a request's first byte to its first token.", &m->first_token_s);
+    histogram(out, "request_seconds", "From a request's first byte to the end of its answer.", &m->request_s);
+}

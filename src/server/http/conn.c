@@ -1,0 +1,576 @@
+#include "server/http/conn.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/bufferevent_ssl.h>
+#include <event2/listener.h>
+#include <openssl/ssl.h>
+
+#include "base/log.h"
+#include "server/front.h"
+#include "server/http/routes.h"
+
+#define MAX_HEAD       16384
+#define MAX_PIPELINED  65536       /* bytes behind a request that is being answered */
+#define MAX_WAITING    65536       /* of replies, before further pipelined requests are read */
+#define HIGH_WATER     (256 << 10) /* of a stream: a reader behind by this much ... */
+#define HIGH_MS        5000        /* ... that reads nothing for so long is dropped */
+#define BACKLOG        4096
+#define SEND_BUFFER    (128 << 10) /* in the kernel, for each connection */
+#define SWEEP_MS       250
+#define LINGER_MS      5000
+#define SPARE_CONNS    64 /* beyond max_connections, so that they hear why */
+#define ACCEPT_WAIT_MS 100
+#define CLIENT_GONE    499 /* in the log alone */
+
+/* --- the end of a connection --- */
+
+static void request_free(struct vr_conn *c)
+{
+    struct vr_incoming *r = c->request;
+    if (!r) return;
+    c->front->conns.body_bytes -= r->body.n;
+    vr_buf_done(&r->body);
+    free(r->text);
+    free(r);
+    c->request = NULL;
+}
+
+static void conn_free(struct vr_conn *c)
+{
+    struct vr_conns *all = &c->front->conns;
+    if (c->call) {
+        c->status = CLIENT_GONE;
+        vr_conn_log(c);
+        vr_call_cancel(c->front, c->call);
+    } else if (c->gone) {
+        c->status = CLIENT_GONE;
+        vr_conn_log(c);
+        c->gone(c);
+    }
+    request_free(c);
+    if (c->prev)
+        c->prev->next = c->next;
+    else
+        all->first = c->next;
+    if (c->next) c->next->prev = c->prev;
+    all->n--;
+    if (c->bev) bufferevent_free(c->bev); /* closes the socket */
+    free(c->origin);
+    free(c);
+}
+
+/* Without ceremony: what waits in the kernel is thrown away with it. */
+static void conn_reset(struct vr_conn *c)
+{
+    struct linger now = { 1, 0 };
+    setsockopt(c->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    conn_free(c);
+}
+
+/* The last reply is on its way. Closing with unread bytes in the kernel would reset the connection and take the reply
+ * with it: we say that we are done, and read on for a moment. */
+static void linger(struct vr_conn *c)
+{
+    c->state = VR_CONN_LINGER;
+    c->deadline_ms = vr_now_ms() + LINGER_MS;
+    if (c->shut || evbuffer_get_length(bufferevent_get_output(c->bev))) return;
+    SSL *ssl = bufferevent_openssl_get_ssl(c->bev);
+    if (ssl) SSL_shutdown(ssl);
+    shutdown(c->fd, SHUT_WR);
+    c->shut = true;
+}
+
+void vr_conn_done(struct vr_conn *c)
+{
+    vr_conn_log(c);
+    c->gone = NULL;
+    c->work = NULL;
+    free(VR_TAKE(c->origin));
+    if (!c->keep_alive || c->front->stopping) {
+        linger(c);
+        return;
+    }
+    c->state = VR_CONN_HEAD;
+    c->deadline_ms = vr_now_ms() + c->front->config->limits.idle_seconds * 1000;
+    /* The next request may be here already. */
+    if (!c->reading && evbuffer_get_length(bufferevent_get_input(c->bev)))
+        bufferevent_trigger(c->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
+}
+
+/* --- a request's policies: before its body is read --- */
+
+static void add_id(struct vr_conn *c, struct vr_slice given)
+{
+    bool fine = given.p && given.n > 0 && given.n < sizeof c->id;
+    for (size_t i = 0; fine && i < given.n; i++)
+        fine = strchr("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.", given.p[i]);
+    if (fine) {
+        memcpy(c->id, given.p, given.n);
+        c->id[given.n] = '\0';
+        return;
+    }
+    uint64_t random;
+    if (getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) random = vr_now_us();
+    snprintf(c->id, sizeof c->id, "%016llx%04x", (unsigned long long)random,
+             (unsigned)(c->front->conns.n_requests & 0xffff));
+}
+
+static void preflight(struct vr_conn *c, struct vr_slice headers)
+{
+    VR_AUTO_BUF more = { 0 };
+    vr_buf_adds(&more, "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS\r\nAccess-Control-Max-Age: 86400\r\n");
+    if (headers.n) vr_buf_addf(&more, "Access-Control-Allow-Headers: %.*s\r\n", (int)headers.n, headers.p);
+    vr_reply(c, 204, NULL, vr_buf_str(&more), "", 0);
+}
+
+/* Host, origin, path, method, key. False: it was answered. */
+static bool admit(struct vr_conn *c, const struct vr_head *h)
+{
+    struct vr_front *f = c->front;
+    if (f->conns.n > f->config->limits.max_connections) {
+        f->metrics.refused_connections++;
+        c->keep_alive = false;
+        return vr_reply_later(c, 503, 1, "too_many_connections", "the server has as many connections as it may"), false;
+    }
+    if (!vr_auth_host_ok(f->auth, h->host))
+        return vr_reply_error(
+                   c, 403, NULL, "host_not_allowed",
+                   "the Host header '%.*s' does not name this server; start it with --allow-host to allow it",
+                   (int)(h->host.n < 100 ? h->host.n : 100), h->host.p),
+               false;
+    if (h->origin.p) {
+        if (!vr_auth_origin_ok(f->auth, h->origin, h->host))
+            return vr_reply_error(c, 403, NULL, "origin_not_allowed",
+                                  "pages of '%.*s' may not call this server; start it with --cors-origin to allow them",
+                                  (int)(h->origin.n < 100 ? h->origin.n : 100), h->origin.p),
+                   false;
+        c->origin = strndup(h->origin.p, h->origin.n);
+    }
+    if (h->method == VR_OPTIONS) return preflight(c, h->want_headers), false;
+
+    char allow[40];
+    c->route = vr_route_find(h->method, h->path, allow, sizeof allow);
+    if (!c->route && *allow) {
+        char more[80];
+        VR_AUTO_BUF body = { 0 };
+        snprintf(more, sizeof more, "Allow: %s\r\n", allow);
+        vr_buf_adds(&body, "{\"error\":");
+        vr_error_json(&body, vr_error_type(405), NULL, "method_not_allowed", "this path does not take that method");
+        vr_buf_adds(&body, "}\n");
+        return vr_reply(c, 405, "application/json", more, vr_buf_str(&body), body.n), false;
+    }
+    if (!vr_auth_key_ok(f->auth, h) && !(c->route && c->route->open))
+        return vr_reply_error(c, 401, NULL, "invalid_api_key",
+                              "this server asks for an API key: send it as 'Authorization: Bearer KEY'"),
+               false;
+    if (!c->route)
+        return vr_reply_error(c, 404, NULL, "unknown_path", "there is no %.*s here; docs/api.md lists what there is",
+                              (int)(h->path.n < 100 ? h->path.n : 100), h->path.p),
+               false;
+    return true;
+}
+
+static bool admit_body(struct vr_conn *c, const struct vr_head *h)
+{
+    const struct vr_limits *limits = &c->front->config->limits;
+    if (h->content_length > limits->max_body_bytes) {
+        c->keep_alive = false;
+        return vr_reply_error(c, 413, NULL, "body_too_large", "the body has %llu bytes, at most %llu are taken",
+                              (unsigned long long)h->content_length, (unsigned long long)limits->max_body_bytes),
+               false;
+    }
+    if (c->front->conns.body_bytes + h->content_length > limits->max_memory_bytes) {
+        c->keep_alive = false;
+        return vr_reply_later(c, 503, 1, "busy", "too many large requests at once"), false;
+    }
+    if (h->expect_continue) {
+        static const char go[] = "HTTP/1.1 100 Continue\r\n\r\n";
+        bufferevent_write(c->bev, go, sizeof go - 1);
+        c->queued += sizeof go - 1;
+    }
+    return true;
+}
+
+/* --- reading --- */
+
+/* Replies to a request that cannot be read; nothing after it can be, either. */
+static void refuse(struct vr_conn *c, const struct vr_bad_http *no)
+{
+    c->keep_alive = false;
+    if (!*c->id) add_id(c, (struct vr_slice){ 0 });
+    vr_reply_error(c, no->status, NULL, "bad_request", "%s", no->why);
+    request_free(c);
+}
+
+/* Answered before it was read. True: the connection is good for another one. */
+static bool turned_away(struct vr_conn *c)
+{
+    request_free(c);
+    return c->state == VR_CONN_HEAD;
+}
+
+static void run_route(struct vr_conn *c)
+{
+    c->state = VR_CONN_BUSY;
+    c->deadline_ms = 0;
+    c->route->answer(c, c->request);
+    request_free(c);
+}
+
+/* True: the head is complete and what comes next can be looked at. */
+static bool read_head(struct vr_conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    size_t n = evbuffer_get_length(in);
+    struct vr_bad_http no;
+    if (n == 0) return false;
+    if (!c->request) {
+        c->request = calloc(1, sizeof *c->request);
+        if (!c->request) return refuse(c, &(struct vr_bad_http){ 503, "out of memory" }), false;
+        c->from_us = vr_now_us();
+        c->deadline_ms = c->from_us / 1000 + c->front->config->limits.header_seconds * 1000;
+        c->keep_alive = false;
+        c->id[0] = '\0';
+        c->route = NULL;
+        c->method = VR_OTHER_METHOD;
+    }
+    struct vr_incoming *r = c->request;
+    const char *data = (const char *)evbuffer_pullup(in, n <= MAX_HEAD ? (ev_ssize_t)n : MAX_HEAD + 1);
+    if (!data) return refuse(c, &(struct vr_bad_http){ 503, "out of memory" }), false;
+    enum vr_feed fed = vr_head_scan(&r->scan, data, n <= MAX_HEAD ? n : MAX_HEAD + 1, MAX_HEAD, &no);
+    if (fed == VR_FEED_MORE) return false;
+    if (fed == VR_FEED_BAD) return refuse(c, &no), false;
+
+    size_t len = r->scan.at - r->scan.skip;
+    r->text = malloc(len + 1);
+    if (!r->text) return refuse(c, &(struct vr_bad_http){ 503, "out of memory" }), false;
+    memcpy(r->text, data + r->scan.skip, len);
+    r->text[len] = '\0';
+    evbuffer_drain(in, r->scan.at);
+    if (!vr_head_parse(r->text, len, &r->head, &no)) return refuse(c, &no), false;
+
+    c->front->conns.n_requests++;
+    c->method = (uint8_t)r->head.method;
+    c->http10 = r->head.http10;
+    add_id(c, r->head.request_id);
+    bool has_body = r->head.chunked || r->head.content_length;
+    c->keep_alive = r->head.keep_alive && !c->front->stopping;
+    if (has_body) { /* a refusal leaves a body behind, which nobody should take for a request */
+        bool keep = c->keep_alive;
+        c->keep_alive = false;
+        if (!admit(c, &r->head) || !admit_body(c, &r->head)) return turned_away(c);
+        c->keep_alive = keep;
+    } else if (!admit(c, &r->head)) {
+        return turned_away(c);
+    }
+    r->body.max = c->front->config->limits.max_body_bytes;
+    r->body_from_ms = vr_now_ms();
+    c->state = VR_CONN_BODY;
+    return true;
+}
+
+/* Moves what came into the body. True when that was all of it. */
+static bool read_body(struct vr_conn *c)
+{
+    struct vr_incoming *r = c->request;
+    struct evbuffer *in = bufferevent_get_input(c->bev);
+    size_t before = r->body.n;
+    while (r->head.chunked || r->body.n < r->head.content_length) {
+        struct evbuffer_iovec v;
+        if (evbuffer_peek(in, -1, NULL, &v, 1) < 1 || v.iov_len == 0) break;
+        size_t used = v.iov_len;
+        struct vr_bad_http no;
+        enum vr_feed fed = VR_FEED_MORE;
+        if (r->head.chunked) {
+            fed = vr_chunks_feed(&r->chunks, v.iov_base, v.iov_len, &used, &r->body, &no);
+        } else {
+            if (used > r->head.content_length - r->body.n) used = (size_t)(r->head.content_length - r->body.n);
+            vr_buf_add(&r->body, v.iov_base, used);
+            if (r->body.failed) {
+                fed = VR_FEED_BAD;
+                no = (struct vr_bad_http){ 503, "no memory for the request's body" };
+            }
+        }
+        c->front->conns.body_bytes += r->body.n - before;
+        before = r->body.n;
+        if (fed == VR_FEED_BAD) return refuse(c, &no), false;
+        evbuffer_drain(in, used);
+        r->wire_bytes += used;
+        if (fed == VR_FEED_DONE) return true;
+    }
+    if (!r->head.chunked && r->body.n == r->head.content_length) return true;
+    if (c->front->conns.body_bytes > c->front->config->limits.max_memory_bytes)
+        refuse(c, &(struct vr_bad_http){ 503, "too many large requests at once" });
+    else
+        c->deadline_ms =
+            r->body_from_ms + 2000 * c->front->config->limits.header_seconds + r->wire_bytes / 4; /* 4 kB/s */
+    return false;
+}
+
+/* Works on what came until more is needed. False: the connection is to be ended. */
+static bool work(struct vr_conn *c)
+{
+    struct evbuffer *in = bufferevent_get_input(c->bev), *out = bufferevent_get_output(c->bev);
+    for (;;) {
+        switch ((enum vr_conn_state)c->state) {
+        case VR_CONN_HEAD:
+            if (evbuffer_get_length(out) > MAX_WAITING) return true; /* on_write goes on */
+            if (!read_head(c)) return true;
+            break;
+        case VR_CONN_BODY:
+            if (!read_body(c)) return true;
+            run_route(c);
+            break;
+        case VR_CONN_BUSY:
+        case VR_CONN_STREAM: return evbuffer_get_length(in) <= MAX_PIPELINED;
+        case VR_CONN_LINGER: return evbuffer_drain(in, evbuffer_get_length(in)), true;
+        }
+    }
+}
+
+static void on_read(struct bufferevent *bev, void *ctx)
+{
+    (void)bev;
+    struct vr_conn *c = ctx;
+    c->reading = true;
+    bool go_on = work(c);
+    c->reading = false;
+    if (!go_on) conn_free(c);
+}
+
+static void on_write(struct bufferevent *bev, void *ctx)
+{
+    struct vr_conn *c = ctx;
+    if (c->state == VR_CONN_LINGER) {
+        linger(c);
+        if (c->half_closed) conn_free(c);
+    } else if (c->state == VR_CONN_HEAD && evbuffer_get_length(bufferevent_get_input(bev))) {
+        on_read(bev, c);
+    }
+}
+
+/* A client that does not read: its answer is ended, and what waits for it is thrown away. */
+static void drop(struct vr_conn *c)
+{
+    char bytes[24];
+    snprintf(bytes, sizeof bytes, "%zu", evbuffer_get_length(bufferevent_get_output(c->bev)));
+    vr_log_fields(VR_WARN, (const struct vr_field[]){ { "id", c->id }, { "waiting_bytes", bytes }, { 0 } },
+                  "a client does not read its answer; it was dropped");
+    c->front->metrics.stalled++;
+    conn_reset(c);
+}
+
+static void on_event(struct bufferevent *bev, short what, void *ctx)
+{
+    struct vr_conn *c = ctx;
+    if (what & BEV_EVENT_CONNECTED) return; /* the TLS handshake is done */
+    if (c->overrun) return drop(c);
+    bool waits = evbuffer_get_length(bufferevent_get_output(bev)) > 0;
+    if (!(what & BEV_EVENT_EOF) || !waits || c->call || c->gone) {
+        conn_free(c);
+        return;
+    }
+    c->half_closed = true; /* it said all it had to say, and still listens */
+    linger(c);
+}
+
+/* --- accepting --- */
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int n, void *ctx)
+{
+    (void)l;
+    (void)a;
+    (void)n;
+    struct vr_front *f = ctx;
+    struct vr_conn *c = NULL;
+    SSL *ssl = NULL;
+    if (f->conns.n < f->config->limits.max_connections + SPARE_CONNS) c = calloc(1, sizeof *c);
+    if (c && f->tls) ssl = SSL_new(f->tls);
+    if (!c || (f->tls && !ssl)) {
+        f->metrics.refused_connections++;
+        free(c);
+        close(fd);
+        return;
+    }
+    c->front = f;
+    c->fd = fd;
+    c->bev = ssl ? bufferevent_openssl_socket_new(f->base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE)
+                 : bufferevent_socket_new(f->base, fd, BEV_OPT_CLOSE_ON_FREE);
+    if (!c->bev) {
+        SSL_free(ssl);
+        free(c);
+        close(fd);
+        return;
+    }
+    if (ssl) bufferevent_openssl_set_allow_dirty_shutdown(c->bev, 1);
+    c->deadline_ms = vr_now_ms() + f->config->limits.header_seconds * 1000;
+    c->next = f->conns.first;
+    if (c->next) c->next->prev = c;
+    f->conns.first = c;
+    f->conns.n++;
+    bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
+    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+}
+
+/* Out of descriptors: the kernel keeps the newcomers in its queue until some are free again. */
+static void on_accept_error(struct evconnlistener *l, void *ctx)
+{
+    struct vr_front *f = ctx;
+    int error = errno;
+    static uint64_t said_ms;
+    if (vr_now_ms() - said_ms > 10000 || said_ms == 0) {
+        said_ms = vr_now_ms();
+        vr_log(VR_WARN, "cannot accept a connection: %s; %u are open", strerror(error), f->conns.n);
+    }
+    evconnlistener_disable(l);
+    event_add(f->conns.again, &(struct timeval){ 0, ACCEPT_WAIT_MS * 1000 });
+}
+
+static void on_again(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct vr_front *f = ctx;
+    for (size_t i = 0; i < f->conns.n_listeners; i++) evconnlistener_enable(f->conns.listeners[i]);
+}
+
+/* --- the sweep: deadlines and readers that do not read --- */
+
+/* True: the client takes nothing, and has had its time. */
+static bool stalled(struct vr_conn *c, size_t waits, uint64_t now)
+{
+    uint64_t gone = c->queued - waits;
+    if (waits == 0 || gone != c->sent_mark) {
+        c->sent_mark = gone;
+        c->stalled_ms = now;
+        return false;
+    }
+    uint64_t ms = now - c->stalled_ms;
+    return ms > c->front->config->limits.stall_seconds * 1000 ||
+           (c->state == VR_CONN_STREAM && waits > HIGH_WATER && ms > HIGH_MS);
+}
+
+static void sweep_one(struct vr_conn *c, uint64_t now)
+{
+    struct vr_front *f = c->front;
+    size_t waits = evbuffer_get_length(bufferevent_get_output(c->bev));
+    f->conns.output_bytes += waits;
+    if (stalled(c, waits, now) || (waits > HIGH_WATER && f->conns.output_bytes > f->config->limits.max_memory_bytes)) {
+        drop(c);
+        return;
+    }
+    if (c->call) vr_call_tick(f, c->call, now);
+    if (!c->deadline_ms || now < c->deadline_ms) return;
+    if (c->request && c->state <= VR_CONN_BODY)
+        refuse(c, &(struct vr_bad_http){ 408, "the request did not arrive in time" });
+    else
+        conn_free(c);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *ctx)
+{
+    (void)fd;
+    (void)what;
+    struct vr_front *f = ctx;
+    uint64_t now = vr_now_ms();
+    f->conns.output_bytes = 0;
+    for (struct vr_conn *c = f->conns.first, *next; c; c = next) {
+        next = c->next;
+        sweep_one(c, now);
+    }
+}
+
+/* --- listening --- */
+
+static bool listen_on(struct vr_front *f, struct addrinfo *a, struct vr_err *err)
+{
+    struct vr_conns *all = &f->conns;
+    const struct vr_server_config *c = f->config;
+    if (f->port) {
+        if (a->ai_family == AF_INET) ((struct sockaddr_in *)(void *)a->ai_addr)->sin_port = htons(f->port);
+        if (a->ai_family == AF_INET6) ((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port = htons(f->port);
+    }
+    struct evconnlistener *l = evconnlistener_new_bind(
+        f->base, on_accept, f, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, BACKLOG, a->ai_addr,
+        (int)a->ai_addrlen);
+    if (!l && errno == EADDRINUSE)
+        return vr_fail(err, VR_EUSAGE, "port %u on %s is taken by another program; stop it, or choose another --port",
+                       c->port, c->host);
+    if (!l && errno == EACCES)
+        return vr_fail(err, VR_EUSAGE, "port %u may not be used by this user; choose a --port above 1023", c->port);
+    if (!l && errno == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this computer", c->host);
+    if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", c->host, c->port, strerror(errno));
+    all->listeners[all->n_listeners++] = l;
+    evconnlistener_set_error_cb(l, on_accept_error);
+
+    /* What is set here, accepted sockets inherit. */
+    int fd = evconnlistener_get_fd(l), on = 1, size = SEND_BUFFER, idle = 30, every = 10, times = 3;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &times, sizeof times);
+    if (!f->port) {
+        struct sockaddr_in6 own;
+        socklen_t n = sizeof own;
+        if (getsockname(fd, (struct sockaddr *)&own, &n) == 0) f->port = ntohs(own.sin6_port); /* as in sockaddr_in */
+    }
+    return true;
+}
+
+bool vr_conns_open(struct vr_front *f, struct vr_err *err)
+{
+    struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
+    int no = getaddrinfo(f->config->host, NULL, &want, &found);
+    if (no) return vr_fail(err, VR_EUSAGE, "--host: '%s': %s", f->config->host, gai_strerror(no));
+    f->port = f->config->port;
+    struct vr_err first = { 0 };
+    for (struct addrinfo *a = found; a && f->conns.n_listeners < VR_COUNT(f->conns.listeners); a = a->ai_next) {
+        struct vr_err why = { 0 };
+        if (listen_on(f, a, &why)) continue;
+        if (!first.code) first = why;
+        if (strstr(why.msg, "is taken by")) break; /* a half-open server helps nobody */
+    }
+    freeaddrinfo(found);
+    if (first.code && (f->conns.n_listeners == 0 || strstr(first.msg, "is taken by"))) {
+        if (err) *err = first;
+        return false;
+    }
+    f->conns.sweep = event_new(f->base, -1, EV_PERSIST, on_sweep, f);
+    f->conns.again = event_new(f->base, -1, 0, on_again, f);
+    if (!f->conns.sweep || !f->conns.again || event_add(f->conns.sweep, &(struct timeval){ 0, SWEEP_MS * 1000 }) != 0)
+        return vr_fail_nomem(err, "opening the server");
+    return true;
+}
+
+void vr_conns_stop(struct vr_front *f)
+{
+    for (size_t i = 0; i < f->conns.n_listeners; i++) evconnlistener_free(f->conns.listeners[i]);
+    f->conns.n_listeners = 0;
+    if (f->conns.again) event_del(f->conns.again);
+    for (struct vr_conn *c = f->conns.first, *next; c; c = next) {
+        next = c->next;
+        c->keep_alive = false;
+        if (c->state == VR_CONN_HEAD && !c->request) linger(c);
+    }
+}
+
+void vr_conns_close(struct vr_front *f)
+{
+    for (size_t i = 0; i < f->conns.n_listeners; i++) evconnlistener_free(f->conns.listeners[i]);
+    f->conns.n_listeners = 0;
+    while (f->conns.first) conn_free(f->conns.first);
+    if (f->conns.sweep) event_free(f->conns.sweep);
+    if (f->conns.again) event_free(f->conns.again);
+}

@@ -1,0 +1,110 @@
+/* What was learned: kept by the device's own name, read again, forgotten in time. */
+#include "test.h"
+
+#include "base/file.h"
+#include "hw/learned.h"
+
+#define DAY ((int64_t)86400)
+
+static void test_round(void **state)
+{
+    (void)state;
+    struct vr_learned l = { 0 }, again;
+    struct vr_err err = { 0 };
+    const char *path = scratch("a/b/learned.json");
+    assert_true(vr_learned_load(path, 1000 * DAY, &again, &err));
+    assert_int_equal(again.n, 0);
+    *vr_learned_at(&l, "GPU-1") = (struct vr_learned_row){ .key = "GPU-1",
+                                                           .hidden_bytes = 11,
+                                                           .free_bytes = 100,
+                                                           .moment = VR_OF_CONTEXT,
+                                                           .when = 1000 * DAY,
+                                                           .most_bytes = 7,
+                                                           .fails = 2 };
+    *vr_learned_at(&l, "old \"2\"") =
+        (struct vr_learned_row){ .key = "old \"2\"", .hidden_bytes = 5, .when = 965 * DAY };
+    vr_learned_at(&l, "limits only")->most_bytes = 9;
+    l.n_fails = 3;
+    assert_ptr_equal(vr_learned_at(&l, "GPU-1"), vr_learned_find(&l, "GPU-1"));
+    assert_true(vr_learned_save(path, &l, &err));
+    assert_true(vr_learned_load(path, 990 * DAY, &again, &err));
+    assert_int_equal(again.n, 2); /* limits are of a run */
+    assert_true(vr_learned_load(path, 1000 * DAY, &again, &err));
+    assert_int_equal(again.n, 1); /* and this one is 35 days old */
+    const struct vr_learned_row *r = vr_learned_find(&again, "GPU-1");
+    assert_true(r && r->hidden_bytes == 11 && r->free_bytes == 100 && r->moment == VR_OF_CONTEXT &&
+                r->when == 1000 * DAY);
+    assert_true(r->most_bytes == 0 && r->fails == 0 && again.n_fails == 0);
+    /* all of it, for the process that plans again */
+    VR_AUTO_BUF text = { 0 };
+    assert_true(vr_learned_print(&l, true, &text, &err));
+    assert_true(vr_learned_parse(vr_buf_str(&text), text.n, &again));
+    assert_int_equal(again.n, 3);
+    assert_true(vr_learned_find(&again, "limits only")->most_bytes == 9 && again.n_fails == 3);
+    assert_true(vr_learned_find(&again, "GPU-1")->most_bytes == 7 && vr_learned_find(&again, "GPU-1")->fails == 2);
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct vr_learned l = { 0 };
+    char name[200];
+    memset(name, 'x', sizeof name);
+    name[199] = '\0';
+    assert_null(vr_learned_at(&l, name));
+    assert_null(vr_learned_at(&l, ""));
+    for (int i = 0; i < VR_MAX_LEARNED; i++) {
+        snprintf(name, sizeof name, "GPU-%d", i);
+        assert_non_null(vr_learned_at(&l, name));
+    }
+    assert_null(vr_learned_at(&l, "one more"));
+    assert_non_null(vr_learned_at(&l, "GPU-3"));
+}
+
+static void test_broken(void **state)
+{
+    (void)state;
+    static const char *const rows[] = { "",
+                                        "nonsense",
+                                        "[]",
+                                        "{}",
+                                        "{\"devices\":[]}",
+                                        "{\"devices\":{\"a\":1}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1}}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":-1,\"moment\":\"load\"}}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":\"1\",\"moment\":\"load\"}}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1,\"moment\":\"tea\"}}}" };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_learned l;
+        struct vr_err err = { 0 };
+        const char *path = scratch("broken.json");
+        assert_true(vr_file_write(path, rows[i], strlen(rows[i]), &err));
+        assert_false(vr_learned_load(path, 0, &l, &err));
+        assert_contains(err.msg, "delete it");
+        assert_int_equal(l.n, 0);
+    }
+}
+
+static void test_path(void **state)
+{
+    (void)state;
+    char path[256];
+    setenv("XDG_STATE_HOME", "/x", 1);
+    assert_true(vr_learned_path(path, sizeof path));
+    assert_string_equal(path, "/x/vram-llm/learned.json");
+    setenv("XDG_STATE_HOME", "relative", 1);
+    setenv("HOME", "/h", 1);
+    assert_true(vr_learned_path(path, sizeof path));
+    assert_string_equal(path, "/h/.local/state/vram-llm/learned.json");
+    assert_false(vr_learned_path(path, 8));
+    unsetenv("XDG_STATE_HOME");
+    unsetenv("HOME");
+    assert_false(vr_learned_path(path, sizeof path));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_round), cmocka_unit_test(test_limits),
+                                        cmocka_unit_test(test_broken), cmocka_unit_test(test_path) };
+    return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
+}
