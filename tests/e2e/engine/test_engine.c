@@ -3,7 +3,7 @@
  * models. */
 #include "test_engine.h"
 
-char dense[300], moe[300], think[300], vectors[300], eyes[300];
+char dense[300], moe[300], think[300], vectors[300], vision[300];
 static char dir[256];
 
 static void make(const char *tool, char *path, const char *name, const char *options)
@@ -23,7 +23,7 @@ static int setup(void **state)
     make("TINY_MODEL", moe, "moe", "--experts 4 --used 2 --type f32");
     make("TINY_MODEL", think, "think", "--template think");
     make("TINY_MODEL", vectors, "vectors", "--embedding");
-    make("TINY_MMPROJ", vision, "eyes", "--layers 8 --embd 384 --ff 1536 --image 448"); /* slow ones */
+    make("TINY_MMPROJ", vision, "vision", "--layers 8 --embd 384 --ff 1536 --image 448"); /* slow ones */
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #define GREEDY                                                                                                         \
     "'kind': 'completion', 'prompt': 'the rain in spain and then another one', 'max_tokens': 48, 'temperature': 0"
 
-extern char dense[300], moe[300], think[300], vectors[300], eyes[300]; /* files */
+extern char dense[300], moe[300], think[300], vectors[300], vision[300]; /* files */
 
 /* An engine with that model and more of a LOAD message; fails the test when it does not come up. */
 void up(struct client *c, const char *model, const char *more);

@@ -8,7 +8,7 @@
     "'max_tokens':12,'temperature':0,'ignore_eos':true,'cache_prompt':false"
 #define TALK "'kind':'completion','prompt':'and then','max_tokens':2000,'temperature':0,'ignore_eos':true,'stream':true"
 
-static void up_with_eyes(struct client *c)
+static void up_with_vision(struct client *c)
 {
     VR_AUTO_BUF more = { 0 };
     vr_buf_addf(&more, FOUR ", 'mmproj': '%s'", vision);
@@ -21,7 +21,7 @@ void test_streams_beside_a_picture(void **state)
     (void)state;
     struct client c;
     struct answer talk, look;
-    up_with_eyes(&c);
+    up_with_vision(&c);
     char *alone = ask_text(&c, LOOK), *talked = ask_text(&c, TALK);
     client_ask(&c, &talk, 1, "{" TALK ",'cache_prompt':false}");
     while (talk.n_deltas < 3) client_read(&c, 1000);
@@ -49,7 +49,7 @@ void test_cancel_a_picture(void **state)
     (void)state;
     struct client c;
     struct answer talk, look;
-    up_with_eyes(&c);
+    up_with_vision(&c);
     char *want = ask_text(&c, LOOK);
     for (int beside = 0; beside < 2; beside++) {
         if (beside) client_ask(&c, &talk, 1, "{" TALK "}");
