@@ -56,20 +56,20 @@ static double floor_pace(const struct vr_speed *s)
 /* What small cards cost at least. */
 static double floor_spread(const struct vr_fit_ask *a, const struct floor_item *items, size_t n)
 {
-    double pace[VR_MAX_DEVICES + 1], room[VR_MAX_DEVICES + 1], ms = 0;
+    double phase[VR_MAX_DEVICES + 1], room[VR_MAX_DEVICES + 1], ms = 0;
     size_t n_places = 0, at = 0;
     for (size_t i = 0; i <= a->budgets->n; i++) { /* the host is the last */
         bool host = i == a->budgets->n;
         double p = floor_pace(&a->speeds->places[host ? VR_SPEED_HOST : a->budgets->items[i].device]);
         size_t k = n_places++;
-        for (; k && pace[k - 1] > p; k--) pace[k] = pace[k - 1], room[k] = room[k - 1];
-        pace[k] = p;
+        for (; k && phase[k - 1] > p; k--) phase[k] = phase[k - 1], room[k] = room[k - 1];
+        phase[k] = p;
         room[k] = host ? INFINITY : (double)a->budgets->items[i].budget_bytes;
     }
     for (size_t i = 0; i < n; i++) {
         for (double left = items[i].stored; left > 0;) {
             double here = fmin(left, room[at]);
-            ms += (pace[at] - pace[0]) * items[i].read * here / items[i].stored;
+            ms += (phase[at] - phase[0]) * items[i].read * here / items[i].stored;
             left -= here;
             room[at] -= here;
             if (left > 0) at++;

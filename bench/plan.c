@@ -74,7 +74,7 @@ static struct clock now(void)
                            cpu_ms(RUSAGE_SELF) + cpu_ms(RUSAGE_CHILDREN) };
 }
 
-/* llama.cpp sees CUDA's devices fastest first; the profiles are in the order of the stations. */
+/* llama.cpp sees CUDA's devices fastest first; the profiles are in the order of the PCIe slots. */
 static void fastest_first(struct vr_machine *m)
 {
     for (size_t i = 1; i < m->n_devices; i++)

@@ -482,7 +482,7 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
         json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s",
                   v->price.prefill_tok_s, "decode_empty_tok_s", v->empty.decode_tok_s, "decode_full_tok_s",
                   v->full.decode_tok_s, "prefill_empty_tok_s", v->empty.prefill_tok_s, "prefill_full_tok_s",
-                  v->full.prefill_tok_s, "lower_bound_ms", o->lower_bound_ms, "measured_machine", a->speeds->measured);
+                  v->full.prefill_tok_s, "lower_bound_ms", o->lower_bound, "measured_machine", a->speeds->measured);
     json_object_update_new(tree, json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "n_gpu_layers", n_gpu,
                                            "tensor_split", json_split(v), "overrides", json_overrides(o), "pipeline",
                                            v->pipeline, "flash_attn", v->flash, "predicted", predicted, "commands",

@@ -48,9 +48,9 @@ struct vr_outcome {
     const char *how; /* "planned", "as given", "llama.cpp's fit" */
     uint32_t dry_runs;
     double ms;
-    bool optimal;                        /* planned: no other placement is faster, by the planner's count */
-    double lower_bound_ms;               /* planned: none can be faster than this; 0 when not planned */
-    double planned_ms;                   /* planned: the planner's own count for this placement */
+    enum vr_optimize optimize;           /* planned: what for; verdict.cost[] of it is what was minimised */
+    bool optimal;                        /* planned: no other placement costs less */
+    double lower_bound;                  /* planned: none costs less than this; 0: nothing is known */
     const char *reasons[VR_MAX_REASONS]; /* planned: one sentence per decision */
     size_t n_reasons;
     struct vr_companion companions[VR_N_COMPANIONS];

@@ -148,20 +148,26 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, cons
     if (v->host_short_bytes) v->fits = false;
 }
 
-static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
-                     struct vr_verdict *v)
+static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+                                    uint16_t machine_device[VR_MAX_VGPUS])
 {
-    uint16_t machine_device[VR_MAX_VGPUS];
     for (size_t i = 0; i < t->n_devices; i++) machine_device[i] = s->budgets->items[i].device;
     uint32_t n_seq = t->context.n_seq ? t->context.n_seq : 1;
-    struct vr_pricing pricing = { .speeds = s->speeds,
-                                  .machine_device = machine_device,
-                                  .n_devices = t->n_devices,
-                                  .fill = s->fill,
-                                  .n_ctx_seq = t->context.kv_unified ? p->n_ctx : p->n_ctx / n_seq,
-                                  .n_ubatch = t->context.n_ubatch < t->context.n_batch ? t->context.n_ubatch
-                                                                                       : t->context.n_batch,
-                                  .pipeline = p->pipeline };
+    uint32_t n_ubatch = t->context.n_ubatch < t->context.n_batch ? t->context.n_ubatch : t->context.n_batch;
+    return (struct vr_pricing){ .speeds = s->speeds,
+                                .machine_device = machine_device,
+                                .n_devices = t->n_devices,
+                                .fill = { .share = s->fill,
+                                          .n_ctx_seq = t->context.kv_unified ? p->n_ctx : p->n_ctx / n_seq,
+                                          .n_ubatch = n_ubatch < p->n_ctx ? n_ubatch : p->n_ctx },
+                                .n_seq = n_seq,
+                                .pipeline = p->pipeline };
+}
+
+static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+                     const struct vr_pricing *asked, struct vr_verdict *v)
+{
+    struct vr_pricing pricing = *asked;
     struct vr_speeds pinned = *s->speeds;
     vr_speeds_pin(&pinned);
     pricing.speeds = &pinned;
@@ -169,15 +175,46 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, c
     v->pinned_tok_s = v->price.prefill_tok_s;
     pricing.speeds = s->speeds;
     vr_price(&p->works, &pricing, &v->price);
-    pricing.fill = 0;
+    for (enum vr_optimize goal = 0; goal < VR_N_GOALS; goal++) v->cost[goal] = vr_price_cost(&v->price, goal, &pricing);
+    v->n_seq = pricing.n_seq;
+    pricing.fill.share = 0;
     vr_price(&p->works, &pricing, &v->empty);
-    pricing.fill = 1;
+    pricing.fill.share = 1;
     vr_price(&p->works, &pricing, &v->full);
     for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
         for (size_t i = 0; i < v->n_devices; i++)
             v->devices[i].ms[phase] = v->price.ms[phase][t->n_order ? t->order[i] : i];
         v->host_ms[phase] = v->price.ms[phase][t->n_devices];
     }
+}
+
+/* What a device is told beside activations, as far as a placement shows it that moves nothing else. */
+static void find_opening(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+                         const struct vr_pricing *pricing, const struct vr_verdict *v)
+{
+    double n = (double)v->n_devices, tokens[VR_N_PHASES] = { pricing->n_seq, pricing->fill.n_ubatch };
+    if (v->n_devices < 2 || v->host_layers || t->n_overrides) return;
+    for (enum vr_phase phase = 0; phase < VR_N_PHASES; phase++) {
+        double bytes = -4.0 * s->model->n_embd * tokens[phase] * n;
+        for (uint32_t i = 0; i < p->works.n_transfers; i++) {
+            const struct vr_transfer *x = &p->works.transfers[i];
+            if (x->phase == phase && x->to < t->n_devices) bytes += (double)x->bytes;
+        }
+        s->observed->open_bytes[phase] = bytes > 0 ? bytes / n : 0;
+    }
+}
+
+/* The graph of the first dry run, and of any what it shows of opening a device. */
+static bool observe(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+                    const struct vr_pricing *pricing, const struct vr_verdict *v, struct vr_err *err)
+{
+    bool counted = t->n_devices || s->budgets->n == 0; /* without a device nobody tells its kernels */
+    if (!s->observed->rows && counted &&
+        !vr_observed_take(s->observed, s->model, s->n_layers, p->works.rows, p->works.n_rows, t->n_devices,
+                          &pricing->fill, err))
+        return false;
+    find_opening(s, t, p, pricing, v);
+    return true;
 }
 
 bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
@@ -192,7 +229,10 @@ bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct v
     weigh(s, &trial, &proof, out);
     find_layers(s, &trial, out);
     find_empty_caches(s, out);
-    clock_it(s, &trial, &proof, out);
+    uint16_t machine_device[VR_MAX_VGPUS];
+    struct vr_pricing pricing = pricing_of(s, &trial, &proof, machine_device);
+    clock_it(s, &trial, &proof, &pricing, out);
+    bool ok = !s->observed || observe(s, &trial, &proof, &pricing, out, err);
     vr_proof_done(&proof);
-    return true;
+    return ok;
 }

@@ -32,6 +32,8 @@ struct vr_verdict {
     const char *inexact; /* … of this (a static sentence) */
     uint32_t n_ctx;
     struct vr_price price, empty, full; /* at the fill that was asked for, with an empty and with a full context */
+    double cost[VR_N_GOALS];            /* at the fill that was asked for (vr_price_cost()) */
+    uint32_t n_seq;
     double pinned_tok_s; /* prompts, if the host's weights were in pinned memory instead of a mapped file */
     double proof_ms;
 };
@@ -47,6 +49,9 @@ struct vr_judge_setup { /* what stays the same from trial to trial */
     const struct vr_budgets *budgets; /* the trial's device i is budgets->items[i] */
     const struct vr_speeds *speeds;
     double fill;
+    /* NULL, or learns what the graph shows of the model, which has that many layers. */
+    struct vr_observed *observed;
+    uint32_t n_layers;
 };
 
 bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out,

@@ -16,16 +16,21 @@ bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct
     return true;
 }
 
-bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
-                      struct vr_err *err)
+struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct vr_prober *prober)
 {
-    struct vr_judge_setup stand = { .prober = prober,
+    return (struct vr_judge_setup){ .prober = prober,
                                     .model = a->model,
                                     .machine = a->machine,
                                     .budgets = a->budgets,
                                     .speeds = a->speeds,
                                     .fill = a->fill };
-    return vr_judge(&stand, &o->trial, &o->verdict, err);
+}
+
+bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
+                      struct vr_err *err)
+{
+    struct vr_judge_setup setup = vr_outcome_setup(a, prober);
+    return vr_judge(&setup, &o->trial, &o->verdict, err);
 }
 
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from)

@@ -7,6 +7,8 @@
 
 /* An empty outcome whose trial has all devices that may be used, in their order. */
 bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
+/* What stays the same from dry run to dry run. */
+struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct vr_prober *prober);
 /* The dry run of o->trial. */
 bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
                       struct vr_err *err) VR_MUST_CHECK;

@@ -8,6 +8,8 @@
 struct vr_planner {
     struct vr_fit_ask a; /* its context is the one being planned for */
     struct vr_ask ask;
+    enum vr_optimize goal;
+    struct vr_observed observed; /* of this context, from its first dry run */
     struct vr_footprint footprint;
     struct vr_overheads overheads, guess;                  /* as far as known; as guessed for this context */
     uint64_t least_bytes[VR_MAX_DEVICES][VR_N_SITUATIONS]; /* compute buffers that were too much for a plan */

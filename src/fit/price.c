@@ -1,19 +1,6 @@
 #include "fit/price.h"
 
 #include <math.h>
-#include <string.h>
-
-#include "gguf/type.h"
-
-/* Caches are read up to the last filled cell, rounded up to this many. */
-#define CELL_PAD 256.0
-/* Columns of the matrices that rotate heads: larger ones compute more for each byte. */
-#define MOST_ROTATED 256
-/* Heads that share a head of the cache, from which on a device's attention is measured for many. */
-#define MANY_HEADS 6
-/* Cells that one part of a device's attention reads, and from how many on there are all parts that there will be. */
-#define FEW_CELLS  256.0
-#define MANY_CELLS 4096.0
 
 static size_t place_of(const struct vr_pricing *p, uint32_t device)
 {
@@ -23,133 +10,6 @@ static size_t place_of(const struct vr_pricing *p, uint32_t device)
 static const struct vr_speed *speed_of(const struct vr_pricing *p, uint32_t device)
 {
     return p->n_devices ? &p->speeds->places[place_of(p, device)] : &p->speeds->alone;
-}
-
-/* How much of a cache of so many cells is worked on. A sliding window is full as soon as the context is longer. Flash
- * attention passes over cells that nobody may see: in a prompt each token sees those before it, and on the host single
- * tokens see no padding. */
-static double read_share(const struct vr_pricing *p, const struct vr_work *w)
-{
-    if (w->cells == 0) return 1;
-    bool skips = strcmp(w->name, "FLASH_ATTN_EXT") == 0, prompt = w->phase == VR_PREFILL;
-    double filled = p->fill * p->n_ctx_seq;
-    if (skips && prompt)
-        filled = fmax(filled - p->n_ubatch / 2.0, p->n_ubatch / 2.0);
-    else if (!skips || w->device < p->n_devices)
-        filled = fmax(ceil(filled / CELL_PAD) * CELL_PAD, CELL_PAD);
-    return fmin(fmax(filled, 1) / w->cells, 1);
-}
-
-/* The longer of reading and computing: a kernel does both at once. */
-static double busy_ms(double bytes, double gbs, double flops, double tflops)
-{
-    return fmax(bytes / (gbs * 1e6), flops / (tflops * 1e9));
-}
-
-/* How many heads look at each head of the cache. */
-static double heads_each(const struct vr_work *w)
-{
-    const struct vr_type *t = vr_type(w->type);
-    double values = t ? (double)w->cache_bytes / t->bytes * t->block : 0;
-    return values > 0 ? (double)w->flops / 2 / values : 1;
-}
-
-/* The kind of an operation that may have been measured by itself; VR_N_OPS: none. */
-static enum vr_op_kind kind_of(const struct vr_work *w)
-{
-    static const struct {
-        const char *name;
-        enum vr_op_kind kind;
-    } rows[] = { { "FLASH_ATTN_EXT", VR_OP_ATTENTION },
-                 { "SET_ROWS", VR_OP_SET_ROWS },
-                 { "SOFT_MAX", VR_OP_SOFT_MAX },
-                 { "RMS_NORM", VR_OP_NORM },
-                 { "NORM", VR_OP_NORM },
-                 { "ROPE", VR_OP_ROPE },
-                 { "SWIGLU", VR_OP_GLU },
-                 { "GEGLU", VR_OP_GLU },
-                 { "SWIGLU_OAI", VR_OP_GLU },
-                 { "ADD", VR_OP_ADD },
-                 { "CONT", VR_OP_CONT },
-                 { "CPY", VR_OP_CONT } };
-    if (strcmp(w->name, "MUL_MAT") == 0)
-        return w->cache_bytes ? VR_OP_CACHE_PRODUCT : w->columns <= MOST_ROTATED ? VR_OP_ROTATE : VR_N_OPS;
-    if (strcmp(w->name, "MUL") == 0) return w->weight_bytes ? VR_OP_NORM : VR_OP_ADD; /* the second half of a norm */
-    for (size_t i = 0; i < VR_COUNT(rows); i++)
-        if (strcmp(w->name, rows[i].name) == 0) return rows[i].kind;
-    return VR_N_OPS;
-}
-
-static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
-
-/* What an operation's kernels cost at any size. Over a cache it was measured as a whole, however many kernels it is
- * made of; the more cells, the more parts there are to put together, up to where it was measured, or to the next
- * kernel. */
-static double kernels_ms(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *op,
-                         enum vr_op_kind kind, double share)
-{
-    if (w->phase == VR_PREFILL) return w->launches * s->launch_ms;
-    if (!op) return w->launches * or_more(s->other_ms, s->launch_ms);
-    if (kind != VR_OP_ATTENTION && kind != VR_OP_CACHE_PRODUCT) return w->launches * op->ms;
-    double cells = w->cells * share, parts = fmax((cells - FEW_CELLS) / (MANY_CELLS - FEW_CELLS), 0);
-    if (parts > 1 && cells > op->long_cells) parts = 1;
-    return w->n * (op->ms + parts * op->long_ms);
-}
-
-/* What is no product with weights. Where another row's kernel does it along, its activations never leave the chip. */
-static double other_ms(const struct vr_speed *s, const struct vr_work *w, bool on_device, double share,
-                       double all_bytes)
-{
-    bool prompt = w->phase == VR_PREFILL;
-    double cache = (double)w->cache_bytes * share, act = (double)w->act_bytes * share, flops = (double)w->flops * share;
-    double cells = w->cells * share;
-    enum vr_op_kind kind = kind_of(w);
-    const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type), *many = NULL;
-    if (kind == VR_OP_ATTENTION && !prompt && heads_each(w) >= MANY_HEADS)
-        many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
-    if (many) op = many;
-    double least = kernels_ms(s, w, op, kind, share);
-    if (w->launches == 0) act = 0;
-    if (kind == VR_OP_ATTENTION) {
-        double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
-        double one = op ? or_more(vr_speed_tflops(s, op, cells, all_bytes), s->attention_tflops) : s->attention_tflops;
-        double batch = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
-        return busy_ms(cache, gbs, flops, prompt ? batch : one) + least;
-    }
-    double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
-    if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + least;
-    if (kind == VR_OP_NORM && on_device && !prompt) /* a device takes all rows at once: one row's time */
-        bytes = w->launches * 2.0 * sizeof(float) * w->columns;
-    double usual = s->gbs * (double)s->share[VR_TYPE_F32], gbs = prompt ? op->prompt_gbs : op->gbs;
-    double tflops = prompt ? op->prompt_tflops : vr_speed_tflops(s, op, cells, all_bytes);
-    return busy_ms(bytes, or_more(gbs, usual), tflops > 0 ? flops : 0, or_more(tflops, 1)) + least;
-}
-
-/* What a kernel of a batch's product costs at any size. Floats are cuBLAS's work: it takes the host longer to start
- * than the device to do, so what was measured is that, and price->submit_ms has part of it. */
-static double prompt_kernel_ms(const struct vr_speed *s, uint32_t type)
-{
-    double ms = or_more((double)s->prompt_type_ms[type], s->launch_ms + s->prompt_product_ms);
-    return vr_type_is_quantized(type) ? ms : fmax(ms - s->prompt_submit_ms, 0);
-}
-
-/* all_bytes: of weights and caches that a token reads there */
-static double work_ms(const struct vr_pricing *p, const struct vr_work *w, double all_bytes)
-{
-    const struct vr_speed *s = speed_of(p, w->device);
-    uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32;
-    if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0)
-        return other_ms(s, w, w->device < p->n_devices, read_share(p, w), all_bytes);
-    bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
-    double bytes = (double)w->weight_bytes;
-    double reading = vr_speed_read_ms(s, type, experts, bytes, w->columns, all_bytes);
-    double computing = (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9);
-    double ms = fmax(reading, computing);
-    if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
-        ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
-    if (prompt) return ms + w->launches * prompt_kernel_ms(s, type);
-    ms += w->launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
-    return fmax(ms, w->launches * (double)s->least_ms[type]);
 }
 
 /* Overlapping micro-batches: the slowest place sets the pace, be it the host that makes their graphs, and devices that
@@ -198,24 +58,38 @@ static void fix(const struct vr_pricing *p, struct vr_price *price)
     }
 }
 
+/* Executing, place by place. Where small kernels end faster than the host can start them, the host sets the pace. */
+static void execute(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
+{
+    double submit_ms[VR_PRICE_PLACES] = { 0 }, read[VR_N_PHASES][VR_PRICE_PLACES] = { 0 };
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        const struct vr_work *r = &w->rows[i];
+        double share = vr_work_share(r, &p->fill, r->device < p->n_devices);
+        read[r->phase][r->device] += (double)r->weight_bytes + (double)r->cache_bytes * share;
+    }
+    for (uint32_t i = 0; i < w->n_rows; i++) {
+        const struct vr_work *r = &w->rows[i];
+        const struct vr_speed *s = speed_of(p, r->device);
+        bool on_device = r->device < p->n_devices;
+        out->ms[r->phase][r->device] += vr_work_ms(r, &p->fill, s, on_device, read[r->phase][r->device]);
+        if (on_device && r->phase == VR_DECODE) submit_ms[r->device] += r->kernels * s->submit_ms;
+        if (on_device && r->phase == VR_PREFILL) out->submit_ms += r->kernels * s->prompt_submit_ms;
+    }
+    for (size_t i = 0; i < p->n_devices; i++) out->ms[VR_DECODE][i] = fmax(out->ms[VR_DECODE][i], submit_ms[i]);
+}
+
+double vr_price_cost(const struct vr_price *p, enum vr_optimize goal, const struct vr_pricing *pricing)
+{
+    double weight[VR_N_PHASES];
+    vr_goal_weights(goal, pricing->n_seq, weight);
+    return weight[VR_DECODE] * p->step_ms[VR_DECODE] +
+           weight[VR_PREFILL] * p->step_ms[VR_PREFILL] / pricing->fill.n_ubatch;
+}
+
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out)
 {
     *out = (struct vr_price){ 0 };
-    double submit_ms[VR_PRICE_PLACES] = { 0 }, read[VR_N_PHASES][VR_PRICE_PLACES] = { 0 };
-    for (uint32_t i = 0; i < w->n_rows; i++)
-        read[w->rows[i].phase][w->rows[i].device] +=
-            (double)w->rows[i].weight_bytes + (double)w->rows[i].cache_bytes * read_share(p, &w->rows[i]);
-    for (uint32_t i = 0; i < w->n_rows; i++) {
-        const struct vr_work *r = &w->rows[i];
-        out->ms[r->phase][r->device] += work_ms(p, r, read[r->phase][r->device]);
-        const struct vr_speed *s = speed_of(p, r->device);
-        if (r->phase == VR_DECODE)
-            submit_ms[r->device] += r->launches * s->submit_ms;
-        else if (r->device < p->n_devices)
-            out->submit_ms += r->launches * s->prompt_submit_ms;
-    }
-    /* small kernels end faster than the host can start them: then the host sets the pace */
-    for (size_t i = 0; i < p->n_devices; i++) out->ms[VR_DECODE][i] = fmax(out->ms[VR_DECODE][i], submit_ms[i]);
+    execute(w, p, out);
     for (uint32_t i = 0; i < w->n_transfers; i++) {
         const struct vr_transfer *t = &w->transfers[i];
         if (t->n == 0) continue;
@@ -231,5 +105,6 @@ void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_pr
         out->step_ms[phase] = step(p, out, phase);
     }
     if (out->step_ms[VR_DECODE] > 0) out->decode_tok_s = 1e3 / out->step_ms[VR_DECODE];
-    if (out->step_ms[VR_PREFILL] > 0) out->prefill_tok_s = 1e3 * p->n_ubatch / out->step_ms[VR_PREFILL];
+    out->total_tok_s = out->decode_tok_s * p->n_seq;
+    if (out->step_ms[VR_PREFILL] > 0) out->prefill_tok_s = 1e3 * p->fill.n_ubatch / out->step_ms[VR_PREFILL];
 }

@@ -3,8 +3,8 @@
 #ifndef VR_FIT_PRICE_H
 #define VR_FIT_PRICE_H
 
-#include "engine/probe/work.h"
-#include "plan/speed.h"
+#include "engine/probe/graph.h"
+#include "plan/build.h"
 
 #define VR_PRICE_PLACES (VR_MAX_DEVICES + 1) /* devices as in the trial; their number is the host */
 
@@ -14,18 +14,21 @@ struct vr_price {
     double submit_ms;                        /* the host makes a micro-batch's graph and starts its kernels */
     double fixed_ms[VR_N_PHASES];            /* whatever the model */
     double step_ms[VR_N_PHASES];             /* one decoding step for all sequences; one micro-batch of prompt */
-    double decode_tok_s, prefill_tok_s;      /* of one sequence; of the prompt */
+    double decode_tok_s, prefill_tok_s;      /* of each sequence; of the prompt */
+    double total_tok_s;                      /* of all sequences together */
 };
 
 struct vr_pricing {
     const struct vr_speeds *speeds;
     const uint16_t *machine_device; /* of each device of the trial */
     size_t n_devices;
-    double fill;        /* how much of the context is full, 0 .. 1 */
-    uint32_t n_ctx_seq; /* tokens that a sequence's context holds */
-    uint32_t n_ubatch;
-    bool pipeline; /* micro-batches overlap on several devices */
+    struct vr_fill fill;
+    uint32_t n_seq; /* tokens of a decoding step */
+    bool pipeline;  /* micro-batches overlap on several devices */
 };
+
+/* What the planner minimises (vr_goal_weights()). */
+double vr_price_cost(const struct vr_price *p, enum vr_optimize goal, const struct vr_pricing *pricing);
 
 void vr_price(const struct vr_works *w, const struct vr_pricing *p, struct vr_price *out);
 

@@ -226,16 +226,15 @@ static bool any_fixed(const struct vr_fixed *f)
 static void tell_proof(struct teller *t)
 {
     const struct vr_outcome *o = t->o;
+    double cost = o->verdict.cost[o->optimize];
     const char *with = any_fixed(t->fixed) ? " with what you fixed" : "";
     if (o->optimal)
         tell(t, "no other placement%s is faster: the search was exhaustive", with);
-    else if (o->lower_bound_ms > 0 && o->planned_ms < o->lower_bound_ms * (1 + 0.5 * ROUNDING))
+    else if (o->lower_bound > 0 && cost < o->lower_bound * (1 + 0.5 * ROUNDING))
         tell(t, "no other placement%s is faster by even 0.1 %%", with);
-    else if (o->lower_bound_ms > 0)
-        tell(t,
-             "at most %.1f %% slower than the best possible: no placement%s takes less than %.2f ms by the planner's "
-             "count",
-             100 * (o->planned_ms / o->lower_bound_ms - 1), with, o->lower_bound_ms);
+    else if (o->lower_bound > 0)
+        tell(t, "at most %.1f %% slower than the best possible: no placement%s takes less than %.2f ms",
+             100 * (cost / o->lower_bound - 1), with, o->lower_bound);
 }
 
 bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,

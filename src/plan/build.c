@@ -17,6 +17,7 @@
 
 #define TENSOR_LAUNCHES 2  /* kernels per tensor: an 8B model of 9 tensors per layer needs 19 per layer */
 #define OFFLOAD_BATCH   32 /* batches from this size on leave the host for the first device */
+#define CACHE_SPLITS    3  /* parts of the graph around the cache of a layer on the host */
 
 static const char *const dense_stems[] = { "ffn_gate", "ffn_up", "ffn_down" };
 
@@ -26,7 +27,8 @@ struct builder {
     struct vr_built *out;
     const struct vr_speed *kinds[VR_MAX_PLACED]; /* of one device of each kind */
     size_t sample[VR_MAX_PLACED];                /* that device */
-    double batch, fill, expert_share;
+    double tokens[VR_N_PHASES];                  /* of a decoding step, of a micro-batch */
+    double fill, expert_share;
     struct member *members; /* all tensors, station by station */
     uint32_t *begin;        /* n_stations + 1: where each station's begin */
     struct vr_targets targets;
@@ -57,11 +59,13 @@ static void describe_device(const struct builder *b, const struct vr_budget *ite
     }
 }
 
-static double hop(const struct builder *b, int pace, size_t from, size_t to)
+/* What a phase is told per: a decoding step, a token of prompt. */
+static double per(const struct builder *b, int phase) { return phase == VR_DECODE ? 1 : b->tokens[VR_PREFILL]; }
+
+static double hop(const struct builder *b, int phase, size_t from, size_t to)
 {
-    double bytes = 4.0 * b->ask->model->n_embd;
-    if (pace == VR_PACE_DECODE) return vr_speed_hop_ms(b->ask->speeds, from, to, bytes);
-    return vr_speed_hop_ms(b->ask->speeds, from, to, bytes * b->batch) / b->batch;
+    double bytes = 4.0 * b->ask->model->n_embd * b->tokens[phase];
+    return vr_speed_hop_ms(b->ask->speeds, from, to, bytes) / per(b, phase);
 }
 
 /* Whether two devices could be exchanged without anybody noticing. */
@@ -77,8 +81,8 @@ static bool alike(const struct builder *b, size_t i, size_t j)
     for (size_t k = 0; k < all->n; k++) {
         size_t dk = all->items[k].device;
         if (k == i || k == j) continue;
-        for (int pace = 0; pace < VR_N_PACES; pace++)
-            if (hop(b, pace, di, dk) != hop(b, pace, dj, dk) || hop(b, pace, dk, di) != hop(b, pace, dk, dj))
+        for (int phase = 0; phase < VR_N_PHASES; phase++)
+            if (hop(b, phase, di, dk) != hop(b, phase, dj, dk) || hop(b, phase, dk, di) != hop(b, phase, dk, dj))
                 return false;
     }
     return true;
@@ -120,24 +124,31 @@ static double n_inputs(const struct vr_footprint *f)
     return (swa || full) + (f->mla ? 2 : 3) * (swa + full) + 3 * recurrent;
 }
 
+/* For telling a device where the token is: a copy for each input, and what they hold. */
+static double open_ms(const struct builder *b, int phase, size_t device)
+{
+    const struct vr_speeds *s = b->ask->speeds;
+    double start = vr_speed_hop_ms(s, VR_SPEED_HOST, device, 0);
+    double bytes = b->ask->observed ? b->ask->observed->open_bytes[phase] : 0;
+    double all = n_inputs(b->ask->footprint) * start + vr_speed_hop_ms(s, VR_SPEED_HOST, device, bytes) - start;
+    return all / per(b, phase);
+}
+
 static void build_hops(struct builder *b)
 {
     struct vr_problem *p = &b->out->problem;
-    double inputs = n_inputs(b->ask->footprint);
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
-        double tokens = pace == VR_PACE_DECODE ? 1 : b->batch;
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
         for (uint32_t i = 0, di = 0; i < p->n_kinds; di += p->kinds[i++].n) {
-            p->hop_ms[pace][i][VR_ON_HOST] = hop(b, pace, b->out->devices[di], VR_SPEED_HOST);
-            p->hop_ms[pace][VR_ON_HOST][i] = hop(b, pace, VR_SPEED_HOST, b->out->devices[di]);
-            p->open_ms[pace][i] =
-                inputs * vr_speed_hop_ms(b->ask->speeds, VR_SPEED_HOST, b->out->devices[di], 0) / tokens;
+            p->hop_ms[phase][i][VR_ON_HOST] = hop(b, phase, b->out->devices[di], VR_SPEED_HOST);
+            p->hop_ms[phase][VR_ON_HOST][i] = hop(b, phase, VR_SPEED_HOST, b->out->devices[di]);
+            p->open_ms[phase][i] = open_ms(b, phase, b->out->devices[di]);
             for (uint32_t j = 0, dj = 0; j < p->n_kinds; dj += p->kinds[j++].n)
                 if (i != j || p->kinds[i].n > 1)
-                    p->hop_ms[pace][i][j] = hop(b, pace, b->out->devices[di], b->out->devices[dj + (i == j)]);
+                    p->hop_ms[phase][i][j] = hop(b, phase, b->out->devices[di], b->out->devices[dj + (i == j)]);
         }
     }
     for (uint32_t i = 0; i < p->n_kinds; i++) /* of a batch it is next to nothing */
-        p->switch_ms[VR_PACE_DECODE] = fmax(p->switch_ms[VR_PACE_DECODE], b->kinds[i]->switch_ms);
+        p->switch_ms[VR_DECODE] = fmax(p->switch_ms[VR_DECODE], b->kinds[i]->switch_ms);
 }
 
 static void build_kinds(struct builder *b)
@@ -170,70 +181,153 @@ static void build_kinds(struct builder *b)
 
 /* --- pieces --- */
 
-/* Work as the engine would do it for one token, and for a batch of prompt. */
+/* What a piece does, estimated before the engine has shown it. */
 struct work {
     uint32_t type;
-    double bytes, batch_bytes; /* read */
-    double operations;         /* per token */
+    double bytes[VR_N_PHASES], operations[VR_N_PHASES]; /* of a decoding step, of a micro-batch */
     double launches;
-    bool cache; /* not a weight: never sent to another device */
+    bool cache; /* not a weight */
     bool experts;
 };
 
-static double place_ms(const struct builder *b, const struct vr_speed *s, int pace, const struct work *w)
+/* Milliseconds of a piece in one phase: on each kind of device, there with the host starting it beside, on the host,
+ * and on a host without devices. */
+struct times {
+    double device[VR_MAX_PLACED], piped[VR_MAX_PLACED];
+    double host, alone;
+    double sent_bytes;  /* weights that a batch brings to the first device */
+    double cache_bytes; /* or the cache, where all else of a layer is computed there, too */
+    bool experts;
+};
+
+/* A large batch is computed on the first device, whatever stays on the host: weights and caches are brought to it, each
+ * by itself. New keys and values go back. */
+static double bring_ms(const struct builder *b, const struct times *t, uint32_t k)
 {
-    if (pace == VR_PACE_DECODE) return vr_speed_node_ms(s, w->type, w->bytes, w->operations, w->launches);
-    return vr_speed_node_ms(s, w->type, w->batch_bytes, w->operations * b->batch, w->launches) / b->batch;
+    const struct vr_speeds *s = b->ask->speeds;
+    double wait = b->kinds[k]->prompt_switch_ms;
+    if (t->sent_bytes > 0) return vr_speed_send_ms(s, b->sample[k], t->experts, t->sent_bytes) + wait;
+    double back_bytes = 4.0 * b->ask->model->n_embd * b->tokens[VR_PREFILL];
+    return 2 * vr_speed_hop_ms(s, VR_SPEED_HOST, b->sample[k], t->cache_bytes / 2) +
+           vr_speed_hop_ms(s, b->sample[k], VR_SPEED_HOST, back_bytes) + CACHE_SPLITS * wait;
+}
+
+static void add_times(const struct builder *b, int phase, const struct times *t, struct vr_piece *x)
+{
+    const struct vr_problem *p = &b->out->problem;
+    bool brought = phase == VR_PREFILL && b->tokens[VR_PREFILL] >= OFFLOAD_BATCH && t->sent_bytes + t->cache_bytes > 0;
+    double unit = 1 / per(b, phase);
+    for (uint32_t k = 0; k < p->n_kinds; k++) {
+        x->ms[phase][k] += t->device[k] * unit;
+        if (phase == VR_PREFILL) x->piped_ms[k] += t->piped[k] * unit;
+        x->host_ms[phase][k] += (brought ? bring_ms(b, t, k) + t->device[k] : t->host) * unit;
+    }
+    for (uint32_t k = p->n_kinds; k < VR_MAX_PLACED; k++) x->host_ms[phase][k] += t->host * unit;
+    x->host_ms[phase][VR_MAX_PLACED] += t->alone * unit;
 }
 
 static void add_work(const struct builder *b, const struct work *w, struct vr_piece *x)
 {
-    const struct vr_problem *p = &b->out->problem;
-    const struct vr_speed *host = &b->ask->speeds->places[VR_SPEED_HOST];
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
-        double there = place_ms(b, host, pace, w);
-        for (uint32_t k = 0; k < p->n_kinds; k++) {
-            double here = place_ms(b, b->kinds[k], pace, w);
-            bool sent = pace == VR_PACE_PREFILL && b->batch >= OFFLOAD_BATCH && !w->cache;
-            double sending = vr_speed_send_ms(b->ask->speeds, b->sample[k], w->experts, w->batch_bytes) / b->batch;
-            x->ms[pace][k] += here;
-            x->host_ms[pace][k] += sent ? sending + here : there;
-        }
-        for (uint32_t k = p->n_kinds; k <= VR_MAX_PLACED; k++) x->host_ms[pace][k] += there;
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
+        struct times t = { .experts = w->experts };
+        *(w->cache ? &t.cache_bytes : &t.sent_bytes) = w->bytes[phase];
+        for (uint32_t k = 0; k < b->out->problem.n_kinds; k++)
+            t.device[k] = t.piped[k] =
+                vr_speed_node_ms(b->kinds[k], w->type, w->bytes[phase], w->operations[phase], w->launches);
+        t.host = t.alone = vr_speed_node_ms(&b->ask->speeds->places[VR_SPEED_HOST], w->type, w->bytes[phase],
+                                            w->operations[phase], w->launches);
+        add_times(b, phase, &t, x);
     }
 }
 
-/* How often a tensor's weights count: experts by the share that is used. `rows` of a batch need the result. */
-static void add_tensor(const struct builder *b, const struct vr_tensor *t, double rows, struct vr_piece *x)
+/* What the engine does for a piece, from the graph of a dry run: rows from `first` on, chained. A device waits for the
+ * host where that starts kernels more slowly than they end, and for each of a batch's. */
+static void add_rows(const struct builder *b, uint32_t first, struct vr_piece *x)
 {
+    const struct vr_observed *o = b->ask->observed;
+    const struct vr_speeds *speeds = b->ask->speeds;
+    struct times all[VR_N_PHASES] = { 0 };
+    double submit[VR_N_PHASES][VR_MAX_PLACED] = { 0 };
+    for (uint32_t i = first; i != VR_NO_ROW; i = o->next[i]) {
+        const struct vr_work *w = &o->rows[i];
+        struct times *t = &all[w->phase];
+        for (uint32_t k = 0; k < b->out->problem.n_kinds; k++) {
+            const struct vr_speed *s = b->kinds[k];
+            t->piped[k] += vr_work_ms(w, &o->fill, s, true, 0);
+            submit[w->phase][k] += w->kernels * (w->phase == VR_DECODE ? s->submit_ms : s->prompt_submit_ms);
+        }
+        double read = o->host_bytes[w->phase];
+        t->host += vr_work_ms(w, &o->fill, &speeds->places[VR_SPEED_HOST], false, read);
+        t->alone += vr_work_ms(w, &o->fill, &speeds->alone, false, read);
+        if (w->weight[0]) t->sent_bytes += (double)w->weight_bytes;
+        if (!w->weight[0] && w->cells) t->cache_bytes += (double)w->cache_bytes;
+        t->experts |= strcmp(w->name, "MUL_MAT_ID") == 0;
+    }
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
+        struct times *t = &all[phase];
+        for (uint32_t k = 0; k < b->out->problem.n_kinds; k++)
+            t->device[k] = phase == VR_DECODE ? fmax(t->piped[k], submit[phase][k]) : t->piped[k] + submit[phase][k];
+        add_times(b, phase, t, x);
+    }
+}
+
+/* How often a tensor's weights count: experts by the share that is used. `logits`: only the last tokens of a prompt
+ * need the result. */
+static void add_tensor(const struct builder *b, const struct vr_tensor *t, bool logits, struct vr_piece *x)
+{
+    if (b->ask->observed) {
+        add_rows(b, vr_observed_tensor(b->ask->observed, b->ask->model, t), x);
+        return;
+    }
     double n = (double)t->ne[0] * (double)t->ne[1] * (double)t->ne[2] * (double)t->ne[3], bytes = (double)t->bytes;
     double share = t->role == VR_ROLE_EXPERT ? b->expert_share : 1;
-    double touched = 1 - pow(1 - share, b->batch); /* of all experts, by a whole batch */
-    struct work w = { t->type,         bytes * share, bytes * touched,          2 * n * share * rows,
-                      TENSOR_LAUNCHES, false,         t->role == VR_ROLE_EXPERT };
+    struct work w = { .type = t->type, .launches = TENSOR_LAUNCHES, .experts = t->role == VR_ROLE_EXPERT };
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
+        double tokens = b->tokens[phase], touched = 1 - pow(1 - share, tokens); /* of all experts, by all tokens */
+        w.bytes[phase] = bytes * touched;
+        w.operations[phase] = 2 * n * share * (logits ? b->tokens[VR_DECODE] : tokens);
+    }
     add_work(b, &w, x);
 }
 
-static void add_caches(const struct builder *b, const struct vr_layer_footprint *l, const struct vr_layer *facts,
-                       struct vr_piece *x)
+/* Logits go home, where the last hop counts activations. */
+static void add_logits(const struct builder *b, struct vr_piece *x)
 {
-    const struct vr_footprint *f = b->ask->footprint;
-    double streams = f->n_stream ? f->n_stream : 1;
-    double read = (double)l->kv_host_bytes / streams * b->fill;
-    double cells = l->cells * b->fill, heads = facts ? facts->n_head : 0;
+    double rows = b->tokens[VR_DECODE], bytes = 4.0 * rows * b->ask->model->n_vocab;
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        for (uint32_t k = 0; k < b->out->problem.n_kinds; k++) {
+            double ms = vr_speed_hop_ms(b->ask->speeds, b->sample[k], VR_SPEED_HOST, bytes) / per(b, phase);
+            x->ms[phase][k] += fmax(ms - hop(b, phase, b->sample[k], VR_SPEED_HOST), 0);
+        }
+}
+
+/* What a station does beside products with weights. */
+static void add_rest(const struct builder *b, uint32_t s, const struct vr_layer_footprint *l,
+                     const struct vr_layer *facts, struct vr_piece *x)
+{
+    if (b->ask->observed) {
+        add_rows(b, vr_observed_rest(b->ask->observed, l ? s : VR_STATION_OUTPUT), x);
+        return;
+    }
+    if (!l) return;
+    double n_seq = b->tokens[VR_DECODE], cells = l->cells * b->fill, heads = facts ? facts->n_head : 0;
+    double streams = b->ask->footprint->n_stream ? b->ask->footprint->n_stream : 1;
     double head = heads > 0 ? (double)b->ask->model->n_embd / heads : 0;
-    struct work kv = { b->ask->context->type_k, read, read, 4 * cells * heads * head, TENSOR_LAUNCHES, true, false };
-    struct work state = { VR_TYPE_F32,
-                          2.0 * (double)l->state_host_bytes / (b->ask->context->n_seq ? b->ask->context->n_seq : 1),
-                          2.0 * (double)l->state_host_bytes,
-                          0,
-                          TENSOR_LAUNCHES,
-                          true,
-                          false };
+    struct work kv = { .type = b->ask->context->type_k, .launches = TENSOR_LAUNCHES, .cache = true };
+    struct work state = { .type = VR_TYPE_F32, .launches = TENSOR_LAUNCHES, .cache = true };
+    kv.bytes[VR_DECODE] = (double)l->kv_host_bytes * b->fill;
+    kv.bytes[VR_PREFILL] = kv.bytes[VR_DECODE] / streams;
+    state.bytes[VR_DECODE] = state.bytes[VR_PREFILL] = 2.0 * (double)l->state_host_bytes;
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        kv.operations[phase] = 4 * cells * heads * head * (phase == VR_DECODE ? n_seq : b->tokens[VR_PREFILL]);
     if (l->kv_host_bytes) add_work(b, &kv, x);
     if (l->state_host_bytes) add_work(b, &state, x);
+}
+
+static void add_cache_bytes(const struct builder *b, const struct vr_layer_footprint *l, struct vr_piece *x)
+{
     x->host_bytes += l->kv_host_bytes + l->state_host_bytes;
-    if (f->offload_kqv)
+    if (b->ask->footprint->offload_kqv)
         x->gpu_bytes += l->kv_gpu_bytes + l->state_gpu_bytes;
     else
         x->left_bytes += l->kv_host_bytes + l->state_host_bytes;
@@ -350,12 +444,12 @@ static void count_copies(const struct builder *b, uint32_t s, bool expert, bool 
     out->n_in = expert ? 2 : 1;
     if (last) out->n_along = (uint8_t)(expert + !shared);
     if (!last || !expert || m->n_expert_used < 2) return;
-    double more = 4.0 * m->n_embd * (m->n_expert_used - 1);
+    double more = 4.0 * m->n_embd * (m->n_expert_used - 1) * b->tokens[VR_DECODE];
     for (uint32_t k = 0; k < p->n_kinds; k++) /* large batches are computed on the first device */
-        out->back_ms[VR_PACE_DECODE][k] = more / (b->kinds[k]->link_gbs * 1e6);
+        out->back_ms[VR_DECODE][k] = more / (b->kinds[k]->link_gbs * 1e6);
 }
 
-static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g, double rows,
+static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g, bool logits,
                       bool idle, struct vr_unit *out)
 {
     out->move = g->move;
@@ -364,7 +458,7 @@ static void fill_unit(const struct builder *b, const struct vr_unit_name *name, 
         const struct vr_tensor *t = b->out->tensors[name->first_tensor + i];
         out->piece.gpu_bytes += vr_weight_gpu_bytes(t);
         out->piece.host_bytes += vr_weight_host_bytes(t);
-        if (!idle) add_tensor(b, t, rows, &out->piece);
+        if (!idle) add_tensor(b, t, logits, &out->piece);
     }
 }
 
@@ -376,8 +470,8 @@ static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class 
     const struct vr_layer_footprint *l = s < f->n_layers ? &f->layers[s] : NULL;
     const struct vr_layer *facts = l && s < m->n_layers ? &m->layers[s] : NULL;
     bool loaded = !l || l->weights_host_bytes > 0, movable = l && loaded && l->weights_left_bytes == 0;
-    bool idle = l && l->mtp;            /* loaded perhaps, but not executed */
-    double rows = l ? 1 : 1 / b->batch; /* only the last token of a prompt needs logits */
+    bool idle = l && l->mtp; /* loaded perhaps, but not executed */
+    bool logits = !l;
     struct group groups[VR_MAX_UNITS];
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
@@ -393,7 +487,7 @@ static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class 
     for (uint32_t u = 0; u < n; u++) {
         struct vr_unit_name *name = &b->out->units[s * VR_MAX_UNITS + u];
         if (!name_unit(b, s, &groups[u], movable, name)) return vr_fail_nomem(err, "building a placement problem");
-        fill_unit(b, name, &groups[u], rows, idle, &out->units[u]);
+        fill_unit(b, name, &groups[u], logits, idle, &out->units[u]);
         bool expert = b->out->tensors[name->first_tensor]->role == VR_ROLE_EXPERT;
         count_copies(b, s, expert, u + 1 == n, &out->units[u]);
         out->core.gpu_bytes = less(out->core.gpu_bytes, out->units[u].piece.gpu_bytes);
@@ -401,11 +495,15 @@ static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class 
     }
     for (uint32_t i = b->begin[s]; loaded && !idle && i < b->begin[s + 1]; i++) {
         struct group g = group_of(&b->members[i], movable);
-        if (!is_unit(&g)) add_tensor(b, b->members[i].tensor, rows, &out->core);
+        if (!is_unit(&g)) add_tensor(b, b->members[i].tensor, logits, &out->core);
     }
     const struct vr_tensor *tied = !l && m->tied ? vr_model_tensor(m, "token_embd.weight") : NULL;
-    if (tied) add_tensor(b, tied, rows, &out->core);
-    if (l) add_caches(b, l, facts, &out->core);
+    if (tied) add_tensor(b, tied, logits, &out->core);
+    if (l)
+        add_cache_bytes(b, l, &out->core);
+    else
+        add_logits(b, &out->core);
+    add_rest(b, s, l, facts, &out->core);
     return true;
 }
 
@@ -444,9 +542,9 @@ static bool build_stations(struct builder *b, struct vr_err *err)
     struct vr_problem *p = &b->out->problem;
     const struct vr_model *m = b->ask->model;
     p->n_stations = b->ask->footprint->n_layers + 1;
-    if (p->n_stations > VR_MAX_SLOTS)
+    if (p->n_stations > VR_MAX_STATIONS)
         return vr_fail(err, VR_EFORMAT, "%s has %u layers; at most %d can be planned", m->name, p->n_stations - 1,
-                       VR_MAX_SLOTS - 1);
+                       VR_MAX_STATIONS - 1);
     p->stations = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->stations);
     p->allow = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->allow);
     b->out->units = vr_arena_alloc(b->arena, (size_t)p->n_stations * VR_MAX_UNITS, sizeof *b->out->units);
@@ -466,15 +564,16 @@ static bool build_stations(struct builder *b, struct vr_err *err)
     return true;
 }
 
+void vr_goal_weights(enum vr_optimize goal, uint32_t n_seq, double weight[VR_N_PHASES])
+{
+    weight[VR_DECODE] = goal == VR_OPTIMIZE_PREFILL ? 0 : 1;
+    weight[VR_PREFILL] = goal == VR_OPTIMIZE_DECODE ? 0 : goal == VR_OPTIMIZE_PREFILL ? 1 : VR_BALANCE_PROMPT * n_seq;
+}
+
 static void set_goal(struct builder *b)
 {
     struct vr_problem *p = &b->out->problem;
-    static const double weights[][VR_N_PACES] = {
-        [VR_OPTIMIZE_DECODE] = { 1, 0 },
-        [VR_OPTIMIZE_PREFILL] = { 0, 1 },
-        [VR_OPTIMIZE_BALANCED] = { 1, VR_BALANCE_PROMPT },
-    };
-    memcpy(p->weight, weights[b->ask->optimize], sizeof p->weight);
+    vr_goal_weights(b->ask->optimize, (uint32_t)b->tokens[VR_DECODE], p->weight);
     const struct vr_overheads *o = b->ask->overheads;
     p->host_budget_bytes = less(b->ask->machine->host.ram_free_bytes, o->host_reserve_bytes);
     p->host_fixed_bytes =
@@ -485,8 +584,11 @@ bool vr_build(const struct vr_ask *ask, struct vr_arena *arena, struct vr_built 
 {
     const struct vr_model *m = ask->model;
     memset(out, 0, sizeof *out);
-    struct builder b = { .ask = ask, .arena = arena, .out = out, .batch = ask->footprint->n_ubatch };
-    if (b.batch < 1) b.batch = 1;
+    struct builder b = { .ask = ask,
+                         .arena = arena,
+                         .out = out,
+                         .tokens = { [VR_DECODE] = ask->context->n_seq ? ask->context->n_seq : 1,
+                                     [VR_PREFILL] = ask->footprint->n_ubatch ? ask->footprint->n_ubatch : 1 } };
     b.fill = ask->fill > 0 ? ask->fill : VR_FILL_DEFAULT;
     b.expert_share =
         m->n_expert && m->n_expert_used < m->n_expert && m->n_expert_used ? (double)m->n_expert_used / m->n_expert : 1;

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "hw/select.h"
 #include "memory/footprint.h"
+#include "plan/observed.h"
 #include "plan/problem.h"
 #include "plan/speed.h"
 
@@ -22,9 +23,13 @@ struct vr_overheads {
 void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, const struct vr_footprint *f,
                         const struct vr_machine *machine, struct vr_overheads *out);
 
-enum vr_optimize { VR_OPTIMIZE_DECODE, VR_OPTIMIZE_PREFILL, VR_OPTIMIZE_BALANCED };
+enum vr_optimize { VR_OPTIMIZE_DECODE, VR_OPTIMIZE_PREFILL, VR_OPTIMIZE_BALANCED, VR_N_GOALS };
 #define VR_FILL_DEFAULT   0.5 /* of the context is full when the time is taken */
 #define VR_BALANCE_PROMPT 4   /* balanced: tokens of prompt for each token generated */
+
+/* What a goal minimises: how much the milliseconds of a decoding step (of all sequences) and those of a token of prompt
+ * count. */
+void vr_goal_weights(enum vr_optimize goal, uint32_t n_seq, double weight[VR_N_PHASES]);
 
 /* An override of the user's: tensors whose name the expression finds go to this device of the machine, or to the
  * host (-1). The first that matches wins, as in the engine. */
@@ -53,9 +58,11 @@ struct vr_ask {
     const struct vr_budgets *budgets;
     const struct vr_speeds *speeds;       /* of the machine */
     const struct vr_overheads *overheads; /* on the machine */
+    const struct vr_observed *observed;   /* the graph of a dry run in that context; NULL: there was none */
     enum vr_optimize optimize;
     double fill; /* 0: VR_FILL_DEFAULT */
     struct vr_fixed fixed;
+    bool no_pipeline;    /* the engine makes none of this model */
     uint64_t work_limit; /* 0: VR_WORK_DEFAULT */
 };
 

@@ -3,18 +3,18 @@
 
 #include <math.h>
 
-static double weigh(const struct vr_problem *p, const double ms[VR_N_PACES])
+static double weigh(const struct vr_problem *p, const double ms[VR_N_PHASES])
 {
     double sum = 0;
-    for (int pace = 0; pace < VR_N_PACES; pace++) sum += p->weight[pace] * ms[pace];
+    for (int phase = 0; phase < VR_N_PHASES; phase++) sum += p->weight[phase] * ms[phase];
     return sum;
 }
 
 static double piece_cost(const struct vr_case *c, const struct vr_piece *x, uint32_t place)
 {
-    double ms[VR_N_PACES];
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        ms[pace] = place < c->n_kinds ? x->ms[pace][place] : x->host_ms[pace][c->first == NONE ? 0 : c->first];
+    double ms[VR_N_PHASES];
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        ms[phase] = place < c->n_kinds ? x->ms[phase][place] : x->host_ms[phase][c->first == NONE ? 0 : c->first];
     return weigh(c->p, ms);
 }
 
@@ -47,15 +47,15 @@ static void init_hops(struct vr_case *c)
     for (uint32_t a = 0; a < c->n_places; a++) {
         for (uint32_t b = 0; b < c->n_places; b++) {
             uint32_t from = a == c->n_kinds ? VR_ON_HOST : a, to = b == c->n_kinds ? VR_ON_HOST : b;
-            double ms[VR_N_PACES];
-            for (int pace = 0; pace < VR_N_PACES; pace++) ms[pace] = p->hop_ms[pace][from][to];
+            double ms[VR_N_PHASES];
+            for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = p->hop_ms[phase][from][to];
             c->hop[a][b] = weigh(p, ms);
         }
     }
     c->interrupt = weigh(p, p->switch_ms);
     for (uint32_t k = 0; k < c->n_kinds; k++) {
-        double ms[VR_N_PACES];
-        for (int pace = 0; pace < VR_N_PACES; pace++) ms[pace] = p->open_ms[pace][k];
+        double ms[VR_N_PHASES];
+        for (int phase = 0; phase < VR_N_PHASES; phase++) ms[phase] = p->open_ms[phase][k];
         for (uint32_t a = 0; a < c->n_places; a++) c->enter[a][k] = c->hop[a][k] + weigh(p, ms);
     }
     for (uint32_t k = 0; k < c->n_kinds; k++) { /* only one device is entered from the host, and the path knows it */
@@ -73,9 +73,9 @@ static void init_costs(struct vr_case *c)
         for (uint32_t place = 0; place < c->n_places; place++) {
             c->core[q * c->n_places + place] = vr_case_may(c, 0, place) ? piece_cost(c, &class->core, place) : INFINITY;
             for (uint32_t u = 0; u < class->n_units; u++) {
-                double ms[VR_N_PACES];
-                for (int pace = 0; pace < VR_N_PACES; pace++)
-                    ms[pace] = place < c->n_kinds ? class->units[u].back_ms[pace][place] : 0;
+                double ms[VR_N_PHASES];
+                for (int phase = 0; phase < VR_N_PHASES; phase++)
+                    ms[phase] = place < c->n_kinds ? class->units[u].back_ms[phase][place] : 0;
                 c->back[(q * c->max_units + u) * c->n_places + place] = weigh(p, ms);
                 c->unit[(q * c->max_units + u) * c->n_places + place] =
                     vr_case_may(c, class->units[u].allow, place) ? piece_cost(c, &class->units[u].piece, place)

@@ -22,12 +22,17 @@ struct vr_plan {
     struct vr_place_override *overrides; /* in the arena, like the patterns */
     size_t n_overrides;
     bool pipeline;
-    double cost_ms, lower_bound_ms;
+    double cost, lower_bound; /* of the goal (vr_goal_weights()) */
     bool optimal;
+    int16_t *where; /* of each station's core and units, n_stations x (1 + VR_MAX_UNITS): machine devices, or
+                       VR_PLACE_HOST; in the arena */
 };
 
 /* The cheapest placement that fits, for the overheads that are known so far. VR_ENOFIT when nothing fits. */
 bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_plan *out,
                   struct vr_err *err) VR_MUST_CHECK;
+
+/* What a plan that was made earlier costs by what is asked now. */
+bool vr_plan_cost(const struct vr_ask *ask, const struct vr_plan *plan, double *cost, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

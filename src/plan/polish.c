@@ -237,7 +237,7 @@ static bool recount(struct polish *o)
         for (uint32_t piece = 0; piece <= class->n_units; piece++) {
             const struct vr_piece *x = piece ? &class->units[piece - 1].piece : &class->core;
             double sum = 0;
-            for (int pace = 0; pace < VR_N_PACES; pace++) sum += o->p->weight[pace] * x->host_ms[pace][o->first];
+            for (int phase = 0; phase < VR_N_PHASES; phase++) sum += o->p->weight[phase] * x->host_ms[phase][o->first];
             o->host_cost[(size_t)q * PIECES + piece] = sum;
         }
     }
@@ -406,23 +406,23 @@ static void price_pieces(struct polish *o)
             const struct vr_piece *x = piece ? &class->units[piece - 1].piece : &class->core;
             for (uint32_t k = 0; k < p->n_kinds; k++) {
                 double sum = 0;
-                for (int pace = 0; pace < VR_N_PACES; pace++) sum += p->weight[pace] * x->ms[pace][k];
+                for (int phase = 0; phase < VR_N_PHASES; phase++) sum += p->weight[phase] * x->ms[phase][k];
                 o->cost[((size_t)q * PIECES + piece) * VR_MAX_PLACED + k] = sum;
             }
         }
         for (uint32_t u = 0; u < class->n_units; u++)
             for (uint32_t k = 0; k < p->n_kinds; k++)
-                for (int pace = 0; pace < VR_N_PACES; pace++)
+                for (int phase = 0; phase < VR_N_PHASES; phase++)
                     o->back[((size_t)q * PIECES + u) * VR_MAX_PLACED + k] +=
-                        p->weight[pace] * class->units[u].back_ms[pace][k];
+                        p->weight[phase] * class->units[u].back_ms[phase][k];
     }
-    for (int pace = 0; pace < VR_N_PACES; pace++) o->interrupt += p->weight[pace] * p->switch_ms[pace];
+    for (int phase = 0; phase < VR_N_PHASES; phase++) o->interrupt += p->weight[phase] * p->switch_ms[phase];
     for (uint32_t d = 0; d < p->n_devices; d++) o->kind[d] = (uint8_t)vr_problem_kind_of(p, d);
     o->kind[VR_ON_HOST] = VR_ON_HOST;
     for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
         for (uint32_t b = 0; b <= VR_MAX_PLACED; b++)
-            for (int pace = 0; pace < VR_N_PACES && a != b; pace++)
-                o->hop[a][b] += p->weight[pace] * p->hop_ms[pace][o->kind[a]][o->kind[b]];
+            for (int phase = 0; phase < VR_N_PHASES && a != b; phase++)
+                o->hop[a][b] += p->weight[phase] * p->hop_ms[phase][o->kind[a]][o->kind[b]];
 }
 
 /* Until no change of units helps. */

@@ -22,20 +22,20 @@ static bool allows(uint32_t mask, uint32_t kind) { return mask == 0 || (mask >> 
 
 static bool times_fine(const struct vr_problem *p, const struct vr_piece *x)
 {
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
         for (uint32_t k = 0; k < p->n_kinds; k++)
-            if (!isfinite(x->ms[pace][k]) || x->ms[pace][k] < 0) return false;
+            if (!isfinite(x->ms[phase][k]) || x->ms[phase][k] < 0) return false;
         for (uint32_t k = 0; k <= VR_MAX_PLACED; k++)
-            if (!isfinite(x->host_ms[pace][k]) || x->host_ms[pace][k] < 0) return false;
+            if (!isfinite(x->host_ms[phase][k]) || x->host_ms[phase][k] < 0) return false;
     }
     return true;
 }
 
 static bool unit_sound(const struct vr_problem *p, const struct vr_unit *unit)
 {
-    for (int pace = 0; pace < VR_N_PACES; pace++)
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
         for (uint32_t k = 0; k < p->n_kinds; k++)
-            if (!isfinite(unit->back_ms[pace][k]) || unit->back_ms[pace][k] < 0) return false;
+            if (!isfinite(unit->back_ms[phase][k]) || unit->back_ms[phase][k] < 0) return false;
     return unit->n_in > 0 && times_fine(p, &unit->piece);
 }
 
@@ -58,7 +58,7 @@ static bool kinds_fine(const struct vr_problem *p, struct vr_err *err)
 
 bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
 {
-    if (p->n_kinds > VR_MAX_PLACED || p->n_stations < 1 || p->n_stations > VR_MAX_SLOTS)
+    if (p->n_kinds > VR_MAX_PLACED || p->n_stations < 1 || p->n_stations > VR_MAX_STATIONS)
         return vr_fail(err, VR_EINTERNAL, "a problem of %u kinds and %u stations is out of bounds", p->n_kinds,
                        p->n_stations);
     if (!kinds_fine(p, err)) return false;
@@ -72,17 +72,17 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
     }
     for (uint32_t s = 0; s < p->n_stations; s++)
         if (p->stations[s] >= p->n_classes) return vr_fail(err, VR_EINTERNAL, "station %u has no class", s);
-    for (int pace = 0; pace < VR_N_PACES; pace++)
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
         for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
             for (uint32_t b = 0; b <= VR_MAX_PLACED; b++)
-                if (!isfinite(p->hop_ms[pace][a][b]) || p->hop_ms[pace][a][b] < 0)
+                if (!isfinite(p->hop_ms[phase][a][b]) || p->hop_ms[phase][a][b] < 0)
                     return vr_fail(err, VR_EINTERNAL, "the hop from %u to %u has no time", a, b);
-    for (int pace = 0; pace < VR_N_PACES; pace++)
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
         for (uint32_t k = 0; k < p->n_kinds; k++)
-            if (!isfinite(p->open_ms[pace][k]) || p->open_ms[pace][k] < 0)
+            if (!isfinite(p->open_ms[phase][k]) || p->open_ms[phase][k] < 0)
                 return vr_fail(err, VR_EINTERNAL, "opening a device of kind %u has no time", k);
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        if (!isfinite(p->switch_ms[pace]) || p->switch_ms[pace] < 0)
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        if (!isfinite(p->switch_ms[phase]) || p->switch_ms[phase] < 0)
             return vr_fail(err, VR_EINTERNAL, "leaving a core has no time");
     return true;
 }
@@ -151,8 +151,8 @@ struct walk {
 static void copy(struct walk *w, uint32_t from, uint32_t to, unsigned n)
 {
     if (to == from) return;
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        w->a->hop_ms[pace] += n * w->p->hop_ms[pace][kind_or_host(w->p, from)][kind_or_host(w->p, to)];
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        w->a->hop_ms[phase] += n * w->p->hop_ms[phase][kind_or_host(w->p, from)][kind_or_host(w->p, to)];
 }
 
 static void hop(struct walk *w, uint32_t to, unsigned n)
@@ -165,15 +165,15 @@ static void hop(struct walk *w, uint32_t to, unsigned n)
 /* As hop(), away from a core or back to it. */
 static void change(struct walk *w, uint32_t to, unsigned n)
 {
-    for (int pace = 0; pace < VR_N_PACES && to != w->at; pace++) w->a->hop_ms[pace] += w->p->switch_ms[pace];
+    for (int phase = 0; phase < VR_N_PHASES && to != w->at; phase++) w->a->hop_ms[phase] += w->p->switch_ms[phase];
     hop(w, to, n);
 }
 
 static void bring_back(struct walk *w, const struct vr_unit *unit, uint32_t core)
 {
     if (core == VR_ON_HOST) return;
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        w->a->hop_ms[pace] += unit->back_ms[pace][vr_problem_kind_of(w->p, core)];
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        w->a->hop_ms[phase] += unit->back_ms[phase][vr_problem_kind_of(w->p, core)];
 }
 
 static void visit(struct walk *w, const struct vr_piece *x, uint32_t place)
@@ -182,8 +182,21 @@ static void visit(struct walk *w, const struct vr_piece *x, uint32_t place)
     bool host = place == VR_ON_HOST;
     w->a->weight_bytes[place] += host ? x->host_bytes : x->gpu_bytes;
     if (!host) w->a->weight_bytes[VR_ON_HOST] += x->left_bytes;
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        w->a->ms[pace][place] += host ? x->host_ms[pace][w->first] : x->ms[pace][kind];
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        w->a->ms[phase][place] += host ? x->host_ms[phase][w->first] : x->ms[phase][kind];
+    if (!host) w->a->piped_ms[place] += x->piped_ms[kind];
+}
+
+/* In a pipeline, what takes longest sets the pace: a device, the copies, or the host that starts all of it. */
+static double phase_ms(const struct vr_account *a, enum vr_phase phase, bool pipeline)
+{
+    double sum = a->hop_ms[phase], slowest = a->hop_ms[phase], starting = 0;
+    for (uint32_t i = 0; i <= VR_MAX_PLACED; i++) sum += a->ms[phase][i];
+    for (uint32_t i = 0; i < VR_MAX_PLACED; i++) {
+        slowest = fmax(slowest, a->piped_ms[i]);
+        starting += a->ms[VR_PREFILL][i] - a->piped_ms[i];
+    }
+    return pipeline && phase == VR_PREFILL ? fmax(slowest, starting) : sum;
 }
 
 static bool within(const struct vr_problem *p, const struct vr_account *a, struct vr_err *err)
@@ -228,12 +241,9 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
         if (i + 1 == out->n_order) sit |= VR_SIT_OUTPUT;
         uint32_t k = vr_problem_kind_of(p, d);
         out->compute_bytes[d] = p->kinds[k].compute_bytes[sit];
-        for (int pace = 0; pace < VR_N_PACES; pace++) out->hop_ms[pace] += p->open_ms[pace][k];
+        for (int phase = 0; phase < VR_N_PHASES; phase++) out->hop_ms[phase] += p->open_ms[phase][k];
     }
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
-        double sum = out->hop_ms[pace];
-        for (uint32_t i = 0; i <= VR_MAX_PLACED; i++) sum += out->ms[pace][i];
-        out->cost += p->weight[pace] * sum;
-    }
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        out->cost += p->weight[phase] * phase_ms(out, phase, (situation & VR_SIT_PIPELINE) != 0);
     return within(p, out, err);
 }

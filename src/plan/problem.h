@@ -28,14 +28,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "plan/phase.h"
 
-#define VR_MAX_PLACED 15 /* devices: with the host, the engine takes 16 */
-#define VR_ON_HOST    15 /* the host as a place, beside devices or kinds 0 .. 14 */
-#define VR_MAX_UNITS  8  /* movable pieces of a station */
-#define VR_MAX_SLOTS  2048
-
-/* What the time of a piece depends on: one token after the other, or a batch of prompt, told per token. */
-enum vr_pace { VR_PACE_DECODE, VR_PACE_PREFILL, VR_N_PACES };
+#define VR_MAX_PLACED   15 /* devices: with the host, the engine takes 16 */
+#define VR_ON_HOST      15 /* the host as a place, beside devices or kinds 0 .. 14 */
+#define VR_MAX_UNITS    8  /* movable pieces of a station */
+#define VR_MAX_STATIONS 2048
 
 /* A device's situation decides how large its compute buffer is; the bits add up. */
 enum vr_situation {
@@ -54,12 +52,13 @@ struct vr_kind {
 
 /* Something that is in one place. */
 struct vr_piece {
-    uint64_t gpu_bytes, host_bytes; /* what it takes there */
-    uint64_t left_bytes;            /* what stays on the host even when it is on a device */
-    double ms[VR_N_PACES][VR_MAX_PLACED];
+    uint64_t gpu_bytes, host_bytes;        /* what it takes there */
+    uint64_t left_bytes;                   /* what stays on the host even when it is on a device */
+    double ms[VR_N_PHASES][VR_MAX_PLACED]; /* of a decoding step; of a prompt, per token */
+    double piped_ms[VR_MAX_PLACED];        /* of a prompt, while the host starts the next device's work */
     /* On the host: large batches are computed on the first device in use, so its kind matters. The last entry is for
      * the case that no device is in use. */
-    double host_ms[VR_N_PACES][VR_MAX_PLACED + 1];
+    double host_ms[VR_N_PHASES][VR_MAX_PLACED + 1];
 };
 
 enum vr_move { VR_MOVE_BORDER, VR_MOVE_FREE };
@@ -70,7 +69,7 @@ struct vr_unit {
     uint8_t n_in; /* copies for reaching it, away from its core: activations, which experts */
     uint8_t
         n_along; /* further ones from its core when it is on another device: for what is computed there along with it */
-    double back_ms[VR_N_PACES][VR_MAX_PLACED]; /* on the host, its core on a device: what is more to bring back */
+    double back_ms[VR_N_PHASES][VR_MAX_PLACED]; /* on the host, its core on a device: what is more to bring back */
     uint32_t allow; /* kinds and the host as bits, for what the user fixed; 0: no restriction */
 };
 
@@ -81,7 +80,7 @@ enum vr_cache {
     VR_CACHE_NONE,  /* no layer: the output */
 };
 
-/* Slots that are alike share one of these. */
+/* Stations that are alike share one of these. */
 struct vr_station_class {
     enum vr_cache cache;
     struct vr_piece core;
@@ -101,11 +100,11 @@ struct vr_problem {
     uint32_t *allow;    /* n_stations: where the core may be, as bits; 0: no restriction */
     uint32_t n_stations;
 
-    double hop_ms[VR_N_PACES][VR_MAX_PLACED + 1]
-                 [VR_MAX_PLACED + 1];          /* between two devices of these kinds, or the host */
-    double open_ms[VR_N_PACES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
-    double switch_ms[VR_N_PACES];              /* for each change of place within a station, beside its hop */
-    double weight[VR_N_PACES];                 /* how much a pace counts */
+    double hop_ms[VR_N_PHASES][VR_MAX_PLACED + 1]
+                 [VR_MAX_PLACED + 1];           /* between two devices of these kinds, or the host */
+    double open_ms[VR_N_PHASES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
+    double switch_ms[VR_N_PHASES];              /* for each change of place within a station, beside its hop */
+    double weight[VR_N_PHASES];                 /* how much a phase counts */
 
     uint64_t host_budget_bytes;
     uint64_t host_fixed_bytes; /* there whatever the plan: token embeddings, its own compute buffer */
@@ -119,13 +118,14 @@ struct vr_placement {
 
 /* What a placement costs: the definition that the search must agree with, to the last bit of memory. */
 struct vr_account {
-    uint64_t weight_bytes[VR_MAX_PLACED + 1]; /* cores and units; the host is the last */
-    uint64_t compute_bytes[VR_MAX_PLACED];    /* 0 when not in use */
-    double ms[VR_N_PACES][VR_MAX_PLACED + 1]; /* executing there */
-    double hop_ms[VR_N_PACES];                /* between places */
-    double cost;                              /* the weighted sum of all */
-    uint8_t order[VR_MAX_PLACED], n_order;    /* devices in use, as the token visits them */
-    uint32_t n_stations[VR_MAX_PLACED + 1];   /* on each device */
+    uint64_t weight_bytes[VR_MAX_PLACED + 1];  /* cores and units; the host is the last */
+    uint64_t compute_bytes[VR_MAX_PLACED];     /* 0 when not in use */
+    double ms[VR_N_PHASES][VR_MAX_PLACED + 1]; /* executing there */
+    double piped_ms[VR_MAX_PLACED];            /* of a prompt, in a pipeline */
+    double hop_ms[VR_N_PHASES];                /* between places */
+    double cost; /* the weighted sum of all; in a pipeline, prompts go by the slowest device */
+    uint8_t order[VR_MAX_PLACED], n_order;  /* devices in use, as the token visits them */
+    uint32_t n_stations[VR_MAX_PLACED + 1]; /* on each device */
     uint32_t n_hops;
     bool on_host; /* weights are */
     bool moved;   /* units are away from their core */

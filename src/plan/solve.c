@@ -17,8 +17,8 @@
 #define MAX_WIDTH     (1 << 17)
 #define MAX_CASES     (VR_MAX_PLACED + 1)
 #define PRICE_ROUNDS  250
-#define WORK_PER_KICK 3000 /* one round of shaking takes about as long as so many labels */
-#define MAX_KICKS     64
+#define WORK_PER_KICK 2000 /* one round of shaking takes about as long as so many labels */
+#define MAX_KICKS     96
 #define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
 #define EQUAL         1e-3    /* of the time: no difference that anybody could measure */
 #define FINE          0.01    /* a gap with which a search may end … */
@@ -75,9 +75,9 @@ static bool leaves_weights(const struct vr_problem *p)
 /* Whether the kind of the first device makes no difference to the time of what is on the host. */
 static bool same_time(const struct vr_problem *p, const struct vr_piece *x)
 {
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        for (uint32_t k = 1; p->weight[pace] > 0 && k < p->n_kinds; k++)
-            if (x->host_ms[pace][k] != x->host_ms[pace][0]) return false;
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        for (uint32_t k = 1; p->weight[phase] > 0 && k < p->n_kinds; k++)
+            if (x->host_ms[phase][k] != x->host_ms[phase][0]) return false;
     return true;
 }
 

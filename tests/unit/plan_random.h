@@ -48,12 +48,13 @@ static inline void random_piece(struct dice *d, const struct vr_problem *p, cons
     x->gpu_bytes = x->host_bytes + roll(d, 3);
     double share = roll(d, 2) ? 1 : toss(d, 0.05, 1); /* of its bytes, read per token */
     bool uneven = roll(d, 3) == 0;                    /* devices are not as good at this as at the rest */
-    for (int pace = 0; pace < VR_N_PACES; pace++) {
-        double ms = share * (double)x->host_bytes * (pace ? 0.01 : 0.1);
-        for (uint32_t k = 0; k < p->n_kinds; k++) x->ms[pace][k] = ms * speed[k] * (uneven ? toss(d, 0.3, 3) : 1);
+    for (int phase = 0; phase < VR_N_PHASES; phase++) {
+        double ms = share * (double)x->host_bytes * (phase ? 0.01 : 0.1);
+        for (uint32_t k = 0; k < p->n_kinds; k++) x->ms[phase][k] = ms * speed[k] * (uneven ? toss(d, 0.3, 3) : 1);
         for (uint32_t k = 0; k <= VR_MAX_PLACED; k++)
-            x->host_ms[pace][k] = ms * speed[15] * (pace ? toss(d, 0.5, 2) : 1);
+            x->host_ms[phase][k] = ms * speed[15] * (phase ? toss(d, 0.5, 2) : 1);
     }
+    for (uint32_t k = 0; k < p->n_kinds; k++) x->piped_ms[k] = x->ms[VR_PREFILL][k] * (0.5 + 0.5 * share);
 }
 
 static inline void random_kinds(struct dice *d, const struct random_size *size, struct vr_problem *p)
@@ -71,12 +72,12 @@ static inline void random_kinds(struct dice *d, const struct random_size *size, 
 static inline void random_hops(struct dice *d, struct vr_problem *p)
 {
     double scale = roll(d, 4) ? toss(d, 0, 3) : 0;
-    for (int pace = 0; pace < VR_N_PACES; pace++)
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
         for (uint32_t a = 0; a <= VR_MAX_PLACED; a++)
-            for (uint32_t b = 0; b <= VR_MAX_PLACED; b++) p->hop_ms[pace][a][b] = toss(d, 0.1, 1) * scale;
-    for (int pace = 0; pace < VR_N_PACES; pace++)
-        for (uint32_t k = 0; k < p->n_kinds; k++) p->open_ms[pace][k] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
-    for (int pace = 0; pace < VR_N_PACES; pace++) p->switch_ms[pace] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
+            for (uint32_t b = 0; b <= VR_MAX_PLACED; b++) p->hop_ms[phase][a][b] = toss(d, 0.1, 1) * scale;
+    for (int phase = 0; phase < VR_N_PHASES; phase++)
+        for (uint32_t k = 0; k < p->n_kinds; k++) p->open_ms[phase][k] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
+    for (int phase = 0; phase < VR_N_PHASES; phase++) p->switch_ms[phase] = roll(d, 3) ? toss(d, 0, 2) * scale : 0;
 }
 
 /* The bytes of some pieces of a problem: a budget where every byte counts. */
@@ -178,8 +179,8 @@ static inline void random_problem(uint64_t seed, const struct random_size *size,
     random_hops(&d, p);
     random_budgets(&d, p);
     random_fixes(&d, r);
-    p->weight[VR_PACE_DECODE] = roll(&d, 3) ? 1 : 0;
-    p->weight[VR_PACE_PREFILL] = p->weight[VR_PACE_DECODE] == 0 || roll(&d, 4) == 0 ? 4 : 0;
+    p->weight[VR_DECODE] = roll(&d, 3) ? 1 : 0;
+    p->weight[VR_PREFILL] = p->weight[VR_DECODE] == 0 || roll(&d, 4) == 0 ? 4 : 0;
 }
 
 #endif

@@ -273,12 +273,95 @@ static void test_flags_lead_back(void **state)
     }
 }
 
+/* --- goals --- */
+
+static const char *const goal_names[] = { "decode", "prefill", "balanced" };
+
+/* A plan that is not proven may be missed by so much: the sentence that comes with it says no more. */
+#define UNPROVEN 1e-3
+
+static bool plan_for(const struct stage *s, enum vr_optimize goal, struct vr_outcome *out)
+{
+    struct vr_err err = { 0 };
+    bool ok = vr_fit_plan(&s->ask, &(struct vr_goal){ .optimize = goal }, out, &err);
+    if (!ok && err.code != VR_ENOFIT) fail_msg("%s", err.msg);
+    return ok;
+}
+
+/* The plan for a goal is at least as good in it as the plans for the other two. */
+static void test_goals(void **state)
+{
+    (void)state;
+    unsigned compared = 0, differ = 0;
+    for (size_t m = 0; m < VR_COUNT(fixture_names); m++)
+        for (size_t r = 0; r < VR_COUNT(rigs); r++) {
+            if (strcmp(fixture_names[m], "kimi-k2.5") == 0 && r != 0) continue; /* it takes seconds */
+            struct stage s;
+            set_stage(&s, fixture_names[m], rigs[r], 8192);
+            s.ask.context.n_seq = (m + r) % 2 ? 4 : 1;
+            struct vr_outcome o[VR_N_GOALS] = { 0 };
+            bool all = true;
+            for (enum vr_optimize g = 0; g < VR_N_GOALS && all; g++) all = plan_for(&s, g, &o[g]);
+            for (enum vr_optimize g = 0; g < VR_N_GOALS && all; g++)
+                for (enum vr_optimize other = 0; other < VR_N_GOALS; other++) {
+                    double mine = o[g].verdict.cost[g], theirs = o[other].verdict.cost[g];
+                    double slack = g == VR_OPTIMIZE_DECODE && !o[g].optimal ? UNPROVEN : 1e-9;
+                    compared++;
+                    differ += theirs > mine * 1.01;
+                    if (mine > theirs * (1 + slack))
+                        fail_msg("%s on %s: the plan for %s takes %.4f, that for %s %.4f", fixture_names[m], rigs[r],
+                                 goal_names[g], mine, goal_names[other], theirs);
+                }
+            for (enum vr_optimize g = 0; g < VR_N_GOALS; g++) vr_outcome_done(&o[g]);
+        }
+    print_message("%u comparisons, %u of them won by more than 1 %%\n", compared, differ);
+    assert_true(compared > 200 && differ > 40);
+}
+
+/* What is said of all placements holds for placements that anybody may choose: none takes less than the bound, by the
+ * price that it is shown with. */
+static void test_bounds_hold(void **state)
+{
+    (void)state;
+    unsigned seed = 5, tried = 0, near = 0;
+    for (size_t i = 0; i < 24; i++) {
+        struct stage s;
+        size_t m = pick(&seed, VR_COUNT(fixture_names));
+        if (strcmp(fixture_names[m], "kimi-k2.5") == 0) continue;
+        set_stage(&s, fixture_names[m], rigs[pick(&seed, VR_COUNT(rigs))], 4096);
+        s.ask.context.n_seq = 1u << pick(&seed, 4);
+        enum vr_optimize goal = (enum vr_optimize)(i % VR_N_GOALS);
+        VR_AUTO_OUTCOME best = { 0 };
+        if (!plan_for(&s, goal, &best)) continue;
+        uint32_t n_layers = s.ask.model->n_layers + 1;
+        for (size_t k = 0; k < 6; k++) {
+            double split[VR_MAX_DEVICES];
+            for (size_t d = 0; d < s.budgets.n; d++) split[d] = (double)pick(&seed, 3) * (double)pick(&seed, 100);
+            split[pick(&seed, s.budgets.n)] += 50;
+            struct vr_given g = { .n_gpu_layers = (int)(n_layers - (pick(&seed, 3) ? 0 : pick(&seed, n_layers))),
+                                  .split = split,
+                                  .n_split = s.budgets.n };
+            VR_AUTO_OUTCOME o = { 0 };
+            struct vr_err err = { 0 };
+            if (!vr_fit_given(&s.ask, &g, &o, &err) || !o.verdict.fits) continue;
+            tried++;
+            near += o.verdict.cost[goal] < best.lower_bound * 1.05;
+            if (o.verdict.cost[goal] < best.lower_bound * 0.99)
+                fail_msg("%s, %s: %.4f, below the bound of %.4f", s.ask.model->name, goal_names[goal],
+                         o.verdict.cost[goal], best.lower_bound);
+        }
+    }
+    print_message("%u placements, %u of them within 5 %% of the bound\n", tried, near);
+    assert_true(tried > 30);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_design_rows),     cmocka_unit_test(test_never_over),
         cmocka_unit_test(test_useless_card),    cmocka_unit_test(test_largest_context),
-        cmocka_unit_test(test_flags_lead_back),
+        cmocka_unit_test(test_flags_lead_back), cmocka_unit_test(test_goals),
+        cmocka_unit_test(test_bounds_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static struct vr_pricing both_devices(const struct vr_speeds *s, double fill)
 {
     static const uint16_t devices[] = { 0, 1 };
     return (struct vr_pricing){
-        .speeds = s, .machine_device = devices, .n_devices = 2, .fill = fill, .n_ctx_seq = 4096, .n_ubatch = 512
+        .speeds = s, .machine_device = devices, .n_devices = 2, .fill = { fill, 4096, 512 }, .n_seq = 1
     };
 }
 
@@ -44,9 +44,9 @@ static void test_sum(void **state)
     (void)state;
     struct vr_speeds s = machine();
     struct vr_work rows[] = {
-        { .phase = VR_DECODE, .device = 0, .type = VR_TYPE_F16, .n = 1, .launches = 10, .weight_bytes = 1000000000 },
-        { .phase = VR_DECODE, .device = 1, .type = VR_TYPE_F16, .n = 1, .launches = 10, .weight_bytes = 1000000000 },
-        { .phase = VR_DECODE, .device = 2, .type = VR_TYPE_F16, .n = 1, .launches = 0, .weight_bytes = 100000000 },
+        { .phase = VR_DECODE, .device = 0, .type = VR_TYPE_F16, .n = 1, .kernels = 10, .weight_bytes = 1000000000 },
+        { .phase = VR_DECODE, .device = 1, .type = VR_TYPE_F16, .n = 1, .kernels = 10, .weight_bytes = 1000000000 },
+        { .phase = VR_DECODE, .device = 2, .type = VR_TYPE_F16, .n = 1, .weight_bytes = 100000000 },
         /* a cache of 4096 cells, a quarter full: a quarter of the bytes */
         { .phase = VR_DECODE, .device = 0, .type = VR_TYPE_F16, .n = 1, .cells = 4096, .cache_bytes = 400000000 },
         /* a window of 256 cells is full then */
@@ -77,16 +77,16 @@ static void test_sum(void **state)
     vr_price(&w, &p, &price);
     assert_near(price.ms[VR_DECODE][0], 1 + 0.01 + 0.1 + 0.1);
     assert_near(price.ms[VR_DECODE][1], 2 + 0.01);
-    assert_near(price.ms[VR_DECODE][2], 2);
+    assert_near(price.ms[VR_DECODE][2], 2 + 0.001);
     assert_near(price.copy_ms[VR_DECODE], 2 * (2 * 0.01 + 2 * 0.01));
-    assert_near(price.step_ms[VR_DECODE], 1.21 + 2.01 + 2 + 0.08);
-    assert_near(price.decode_tok_s, 1000 / 5.30);
+    assert_near(price.step_ms[VR_DECODE], 1.21 + 2.01 + 2.001 + 0.08);
+    assert_near(price.decode_tok_s, 1000 / 5.301);
     assert_near(price.step_ms[VR_PREFILL], 10 + 20 + 1.01);
     assert_near(price.prefill_tok_s, 512 * 1000 / 31.01);
     p.pipeline = true; /* micro-batches overlap: the slowest device sets the pace */
     vr_price(&w, &p, &price);
     assert_near(price.step_ms[VR_PREFILL], 20);
-    assert_near(price.step_ms[VR_DECODE], 5.30);
+    assert_near(price.step_ms[VR_DECODE], 5.301);
     s.card[1] = 0; /* but what shares a card takes turns on it */
     vr_price(&w, &p, &price);
     assert_near(price.step_ms[VR_PREFILL], 30);
@@ -101,10 +101,10 @@ static void test_prompt(void **state)
     s.places[0].prompt_submit_ms = s.places[1].prompt_submit_ms = 0.01;
     s.places[0].switch_ms = 0.5, s.places[1].prompt_switch_ms = 0.25;
     struct vr_work rows[] = {
-        { .phase = VR_PREFILL, .device = 0, .name = "ADD", .n = 100, .launches = 100, .act_bytes = 1900000000 },
-        { .phase = VR_PREFILL, .device = 1, .name = "ADD", .n = 100, .launches = 100, .act_bytes = 450000000 },
-        { .phase = VR_PREFILL, .device = 2, .name = "ADD", .n = 100, .launches = 100 }, /* nobody starts the host */
-        { .phase = VR_DECODE, .device = 0, .name = "ADD", .n = 1, .launches = 100, .act_bytes = 900000000 },
+        { .phase = VR_PREFILL, .device = 0, .name = "ADD", .n = 100, .kernels = 100, .act_bytes = 1900000000 },
+        { .phase = VR_PREFILL, .device = 1, .name = "ADD", .n = 100, .kernels = 100, .act_bytes = 450000000 },
+        { .phase = VR_PREFILL, .device = 2, .name = "ADD", .n = 100 }, /* nobody starts the host */
+        { .phase = VR_DECODE, .device = 0, .name = "ADD", .n = 1, .kernels = 100, .act_bytes = 900000000 },
     };
     struct vr_works w = { .rows = rows, .n_rows = VR_COUNT(rows), .n_splits = { 6, 7 } };
     struct vr_pricing p = both_devices(&s, 1);
@@ -132,17 +132,17 @@ static void test_kinds(void **state)
         double ms;
     } rows[] = {
         { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000000, .act_bytes = 1000000 }, 1 },
-        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.004 },
+        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000000, .kernels = 10 }, 1 + 10 * 0.004 },
         { { .phase = VR_DECODE, .name = "MUL_MAT_ID", .weight_bytes = 1000000000 }, 2 },
         { { .phase = VR_DECODE, .name = "FLASH_ATTN_EXT", .cells = 4096, .cache_bytes = 1000000000 }, 2 },
-        { { .phase = VR_DECODE, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.001 },
+        { { .phase = VR_DECODE, .name = "ADD", .act_bytes = 1000000000, .kernels = 10 }, 1 + 10 * 0.001 },
         { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1, .flops = 1000000000000 }, 10 },
         { { .phase = VR_PREFILL, .name = "MUL_MAT_ID", .weight_bytes = 1, .flops = 1000000000000 }, 40 },
         /* of 4,096 cells a batch of 512 sees 3,840, on average */
         { { .phase = VR_PREFILL, .name = "FLASH_ATTN_EXT", .cells = 4096, .flops = 1000000000000 }, 18.75 },
-        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.006 },
-        { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .launches = 10 }, 1 + 10 * 0.001 },
-        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000, .launches = 10 }, 10 * 0.015625 },
+        { { .phase = VR_PREFILL, .name = "MUL_MAT", .weight_bytes = 1000000000, .kernels = 10 }, 1 + 10 * 0.006 },
+        { { .phase = VR_PREFILL, .name = "ADD", .act_bytes = 1000000000, .kernels = 10 }, 1 + 10 * 0.001 },
+        { { .phase = VR_DECODE, .name = "MUL_MAT", .weight_bytes = 1000000, .kernels = 10 }, 10 * 0.015625 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_speeds s = machine();
@@ -180,8 +180,8 @@ static void test_ops(void **state)
         struct vr_work row;
         double ms;
     } rows[] = {
-        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 2.01 },
-        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .launches = 2 }, 5.042 },
+        { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .kernels = 2 }, 2.01 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = GB, .kernels = 2 }, 5.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 2176, .cache_bytes = GB }, 5.027 }, /* half the parts */
         /* two operations for a byte of f16: four heads each; four operations: eight */
         { { .name = "FLASH_ATTN_EXT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = 500, .flops = 2000 },
@@ -197,16 +197,16 @@ static void test_ops(void **state)
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 256, .cache_bytes = GB }, 5.012 },
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .cells = 4096, .cache_bytes = 1, .flops = GB }, 2.042 },
         { { .name = "FLASH_ATTN_EXT", .type = Q4_0, .cells = 4096, .cache_bytes = GB }, 2 }, /* as f16's once */
-        { { .name = "MUL_MAT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .launches = 1 }, 4.004 },
-        { { .name = "MUL_MAT", .type = VR_TYPE_F32, .act_bytes = GB, .launches = 4 }, 1.012 }, /* a rotation */
-        { { .name = "SET_ROWS", .type = Q8_0, .cache_bytes = 1000, .launches = 10 }, 0.060001 },
-        { { .name = "SET_ROWS", .type = VR_TYPE_F16, .launches = 10 }, 0.03 }, /* not measured: the middle one */
-        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .act_bytes = 8 * (uint64_t)GB, .launches = 1 }, 10.005 },
-        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .columns = 5000, .act_bytes = GB, .launches = 1 }, 0.004 },
-        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 2.501 },
+        { { .name = "MUL_MAT", .type = VR_TYPE_F16, .cells = 4096, .cache_bytes = GB, .kernels = 1 }, 4.004 },
+        { { .name = "MUL_MAT", .type = VR_TYPE_F32, .act_bytes = GB, .kernels = 4 }, 1.012 }, /* a rotation */
+        { { .name = "SET_ROWS", .type = Q8_0, .cache_bytes = 1000, .kernels = 10 }, 0.060001 },
+        { { .name = "SET_ROWS", .type = VR_TYPE_F16, .kernels = 10 }, 0.03 }, /* not measured: the middle one */
+        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .act_bytes = 8 * (uint64_t)GB, .kernels = 1 }, 10.005 },
+        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .columns = 5000, .act_bytes = GB, .kernels = 1 }, 0.004 },
+        { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .kernels = 1 }, 2.501 },
         { { .name = "MUL", .type = VR_TYPE_F32, .act_bytes = GB }, 0 }, /* done along */
-        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .launches = 1 }, 0.041 },
-        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .launches = 1 }, 5.001 },
+        { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .kernels = 1 }, 0.041 },
+        { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .kernels = 1 }, 5.001 },
         { { .name = "MUL_MAT", .type = VR_TYPE_F16, .phase = VR_PREFILL, .cache_bytes = 1, .flops = GB }, 0.1 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
@@ -218,7 +218,7 @@ static void test_ops(void **state)
         w.rows[0] = rows[i].row;
         w.rows[0].n = 1;
         struct vr_pricing p = both_devices(&s, 1);
-        if (p.n_ctx_seq < rows[i].row.cells) p.n_ctx_seq = rows[i].row.cells;
+        if (p.fill.n_ctx_seq < rows[i].row.cells) p.fill.n_ctx_seq = rows[i].row.cells;
         struct vr_price price;
         vr_price(&w, &p, &price);
         if (fabs(price.ms[rows[i].row.phase][0] - rows[i].ms) > 1e-6)
@@ -234,6 +234,7 @@ static void test_alone(void **state)
     struct vr_speed *host = &s.alone;
     *host = s.places[VR_SPEED_HOST];
     host->gbs = 100;
+    host->launch_ms = 0;
     host->cache_bytes = 32e6;
     host->cached_share[VR_TYPE_F16] = 4;
     static const double rows[][2] = { { 8e6, 0.02 }, { 16e6, 0.04 }, { 32e6, 0.2 }, { 64e6, 0.64 }, { 128e6, 1.28 } };
@@ -261,7 +262,7 @@ static void test_fill(void **state)
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_speeds s = machine();
-        struct vr_work row = { .device = rows[i].device, .type = VR_TYPE_F16, .n = 1, .cells = 4096, .launches = 1 };
+        struct vr_work row = { .device = rows[i].device, .type = VR_TYPE_F16, .n = 1, .cells = 4096, .kernels = 1 };
         snprintf(row.name, sizeof row.name, "%s", rows[i].name);
         row.cache_bytes = 4096000000;
         struct vr_speed *p = &s.places[rows[i].device == 2 ? VR_SPEED_HOST : 0];
@@ -299,7 +300,7 @@ static void test_types(void **state)
         { "MUL_MAT_ID", VR_PREFILL, Q8_0, 40 + 2 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
-        struct vr_work row = { .phase = rows[i].phase, .type = rows[i].type, .n = 1, .launches = 2 };
+        struct vr_work row = { .phase = rows[i].phase, .type = rows[i].type, .n = 1, .kernels = 2 };
         snprintf(row.name, sizeof row.name, "%s", rows[i].name);
         row.weight_bytes = 1000000000, row.flops = row.phase == VR_PREFILL ? 1000000000000 : 0;
         struct vr_works w = { .rows = &row, .n_rows = 1 };

@@ -28,21 +28,21 @@ static double brute_hop(const struct brute *b, uint32_t from, uint32_t to)
 {
     if (from == to) return 0;
     double sum = 0;
-    for (int i = 0; i < VR_N_PACES; i++) sum += b->p->weight[i] * b->p->hop_ms[i][b->kind[from]][b->kind[to]];
+    for (int i = 0; i < VR_N_PHASES; i++) sum += b->p->weight[i] * b->p->hop_ms[i][b->kind[from]][b->kind[to]];
     return sum;
 }
 
 static double brute_open(const struct brute *b, uint32_t d)
 {
     double sum = 0;
-    for (int i = 0; i < VR_N_PACES && d != 15; i++) sum += b->p->weight[i] * b->p->open_ms[i][b->kind[d]];
+    for (int i = 0; i < VR_N_PHASES && d != 15; i++) sum += b->p->weight[i] * b->p->open_ms[i][b->kind[d]];
     return sum;
 }
 
 static double brute_time(const struct brute *b, const struct vr_piece *x, uint32_t at)
 {
     double sum = 0;
-    for (int i = 0; i < VR_N_PACES; i++)
+    for (int i = 0; i < VR_N_PHASES; i++)
         sum += b->p->weight[i] *
                (at == 15 ? x->host_ms[i][b->first == 16 ? 15 : b->kind[b->first]] : x->ms[i][b->kind[at]]);
     return sum;
@@ -67,7 +67,7 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, ui
         /* one stretch of work for the host and for each device in use costs nothing beside its hops */
         uint32_t places = 1;
         for (uint32_t d = 0; d < b->p->n_devices; d++) places += b->n_on[d] > 0;
-        for (int i = 0; i < VR_N_PACES; i++) cost += b->p->weight[i] * b->p->switch_ms[i] * (stretches - places);
+        for (int i = 0; i < VR_N_PHASES; i++) cost += b->p->weight[i] * b->p->switch_ms[i] * (stretches - places);
         cost += brute_hop(b, at, 15);
         b->seen++;
         if (cost < b->best && brute_fits(b)) b->best = cost;
@@ -101,7 +101,7 @@ static void brute_units(struct brute *b, uint32_t s, uint32_t u, uint32_t at, ui
         if (e == 15 || b->bytes[e] <= b->p->kinds[b->kind[e]].budget_bytes) {
             double more = brute_hop(b, at, e) * (e == home ? 1 : unit->n_in) + brute_time(b, &unit->piece, e);
             if (e != 15) more += brute_hop(b, home, e) * unit->n_along;
-            for (int i = 0; i < VR_N_PACES && e == 15 && home != 15; i++)
+            for (int i = 0; i < VR_N_PHASES && e == 15 && home != 15; i++)
                 more += b->p->weight[i] * unit->back_ms[i][b->kind[home]];
             /* u + 1 > 0, so the core is not counted again */
             brute_units(b, s, u + 1, e, stretches + (at != e), cost + more);

@@ -12,7 +12,7 @@
 
 #include "base/err.h"
 #include "engine/vgpu/vgpu_spec.h"
-#include "engine/probe/work.h"
+#include "engine/probe/graph.h"
 #include "gguf/model.h"
 #include "memory/footprint.h"
 

@@ -33,7 +33,7 @@ static struct sums sum(const struct vr_proof *p, enum vr_phase phase, int device
         s.matrix_bytes += is_product(w) ? w->weight_bytes : 0;
         s.weight_bytes += w->weight_bytes;
         s.cache_bytes += w->cells ? w->cache_bytes : 0;
-        s.launches += w->launches;
+        s.launches += w->device < p->n_devices ? w->kernels : w->n;
         s.nodes += w->n;
         s.flops += w->flops;
     }

@@ -1,7 +1,7 @@
 /* The virtual GPUs tell every split as it is made: a device and a stretch of the graph's nodes. What no device claims
  * is the host's. The scheduler has by then replaced inputs from elsewhere by copies called "CUDA1#name#0": each copy
  * is one transfer, made before the first split that uses it, and its origin is found again by that name. */
-#include "engine/probe/work.h"
+#include "engine/probe/graph.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,6 +73,7 @@ struct graph {
     const struct ggml_tensor **copies; /* the copies that were counted: open hash set by address */
     size_t n_copies;
     struct vr_works *out;
+    uint16_t station; /* that the walk is at */
     bool failed;
 };
 
@@ -133,7 +134,7 @@ static uint64_t read_bytes(const struct ggml_tensor *t) /* of a view: what it sh
 
 static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is one node */
 {
-    return a->phase == b->phase && a->device == b->device && a->op == b->op && a->type == b->type &&
+    return a->device == b->device && a->op == b->op && a->type == b->type && strcmp(a->weight, b->weight) == 0 &&
            a->cells == b->cells && a->columns == b->columns && a->weight_bytes == b->weight_bytes * a->n &&
            a->cache_bytes == b->cache_bytes * a->n && a->act_bytes == b->act_bytes * a->n &&
            a->flops == b->flops * a->n;
@@ -142,11 +143,12 @@ static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is o
 static void add_row(struct graph *gr, const struct vr_work *one)
 {
     struct vr_works *w = gr->out;
-    for (uint32_t i = w->n_rows; i > 0; i--) { /* backwards: the last layer's rows are the likeliest */
+    for (uint32_t i = w->n_rows; i > 0; i--) {
         struct vr_work *r = &w->rows[i - 1];
+        if (r->phase != one->phase || r->station != one->station) break; /* layers come one after the other */
         if (!same_row(r, one)) continue;
         r->n++;
-        r->launches += one->launches;
+        r->kernels += one->kernels;
         r->weight_bytes += one->weight_bytes;
         r->cache_bytes += one->cache_bytes;
         r->act_bytes += one->act_bytes;
@@ -278,15 +280,49 @@ static void count_other(const struct ggml_tensor *t, struct vr_work *w)
     if (w->type != VR_TYPE_NONE) w->quantized = ggml_is_quantized((enum ggml_type)w->type);
 }
 
-static void count_node(struct graph *gr, const struct ggml_tensor *t, uint8_t device, int launches)
+/* The layer in "blk.12.ffn_up.weight" or "ffn_out-12 (view)"; -1: none is named. */
+static int layer_in(const char *name)
 {
+    const char *at = strncmp(name, "blk.", 4) == 0 ? name + 4 : strrchr(name, '-');
+    if (at && *at == '-') at++;
+    return at && *at >= '0' && *at <= '9' ? atoi(at) : -1;
+}
+
+/* The tensor that a product multiplies with; NULL: no weights. */
+static const char *weight_of(const struct graph *gr, const struct ggml_tensor *t)
+{
+    const struct ggml_tensor *a = t->src[0];
+    if (t->op != GGML_OP_MUL_MAT && t->op != GGML_OP_MUL_MAT_ID) return NULL;
+    if (is_copy(a)) {
+        struct named from = origin(gr, a);
+        return from.weight ? from.name : NULL;
+    }
+    return is_weight(a) ? (a->view_src ? a->view_src : a)->name : NULL;
+}
+
+/* Nodes that name no layer belong to the one before them. */
+static void find_station(struct graph *gr, const struct ggml_tensor *t, const char *weight)
+{
+    int layer = layer_in(weight ? weight : t->name);
+    if (layer >= 0 && layer < VR_STATION_OUTPUT)
+        gr->station = (uint16_t)layer;
+    else if (gr->station != VR_STATION_INPUT && (weight || strncmp(t->name, "result_", 7) == 0))
+        gr->station = VR_STATION_OUTPUT;
+}
+
+static void count_node(struct graph *gr, const struct ggml_tensor *t, uint8_t device, int kernels)
+{
+    const char *weight = weight_of(gr, t);
+    find_station(gr, t, weight);
     struct vr_work w = { .phase = (uint8_t)gr->phase,
                          .device = device,
                          .op = (uint8_t)t->op,
                          .type = VR_TYPE_NONE,
+                         .station = gr->station,
                          .n = 1,
-                         .launches = (uint32_t)launches };
+                         .kernels = (uint32_t)kernels };
     snprintf(w.name, sizeof w.name, "%s", ggml_op_desc(t));
+    if (weight) snprintf(w.weight, sizeof w.weight, "%s", weight);
     if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID)
         count_mul_mat(gr, t, &w);
     else if (t->op == GGML_OP_FLASH_ATTN_EXT)
@@ -305,7 +341,8 @@ static bool needs_new_split(const struct graph *gr, const struct ggml_tensor *t,
     return false;
 }
 
-/* One split of a device, or all that the host does between two of them. */
+/* One split of a device, or all that the host does between two of them. `cc` says how many kernels a device makes of
+ * the nodes; 0: there is none. */
 static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, uint8_t device, int cc)
 {
     struct ggml_cgraph view = *gr->g;
@@ -324,12 +361,12 @@ static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, u
         for (int s = 0; s < GGML_MAX_SRC; s++)
             if (t->src[s] && is_copy(t->src[s])) n_inputs += count_copy(gr, t->src[s], t, first, device);
         if (vr_node_is_free(t)) continue;
-        int launches = 0;
-        if (i >= fused_until) {
-            fused_until = i + (host ? 1 : vr_fused_nodes(&view, i, cc));
-            launches = host ? 1 : vr_node_kernels(t, cc);
+        int kernels = 0;
+        if (i >= fused_until && cc) {
+            fused_until = i + vr_fused_nodes(&view, i, cc);
+            kernels = vr_node_kernels(t, cc);
         }
-        count_node(gr, t, device, launches);
+        count_node(gr, t, device, kernels);
         uint64_t pool = host ? 0 : vr_rule_pool_bytes(t, cc);
         if (!host && pool > gr->out->pool_bytes[device]) gr->out->pool_bytes[device] = pool;
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */
@@ -356,7 +393,7 @@ static void walk(struct graph *gr, bool name_only)
         int end = last ? begin : begin + seen.list[i].n;
         for (int k = at; name_only && k < end; k++)
             put_name(gr, nodes[k]->name, k < begin ? gr->host : seen.list[i].device, false);
-        if (!name_only && begin > at) count_stretch(gr, nodes + at, begin - at, gr->host, 0);
+        if (!name_only && begin > at) count_stretch(gr, nodes + at, begin - at, gr->host, gr->host ? vr_vgpu_cc(0) : 0);
         if (!name_only && !last)
             count_stretch(gr, nodes + begin, end - begin, seen.list[i].device, vr_vgpu_cc(seen.list[i].device));
         at = end;
@@ -384,7 +421,12 @@ bool vr_work_end(const struct ggml_cgraph *g, enum vr_phase phase, size_t n_devi
 {
     vr_vgpu_on_split(NULL, NULL);
     keep_last(g);
-    struct graph gr = { .g = g, .phase = phase, .host = (uint8_t)n_devices, .out = out, .failed = seen.failed };
+    struct graph gr = { .g = g,
+                        .phase = phase,
+                        .host = (uint8_t)n_devices,
+                        .out = out,
+                        .station = VR_STATION_INPUT,
+                        .failed = seen.failed };
     gr.n_names = power_of_two(2 * (size_t)(g->n_nodes + g->n_leafs));
     gr.n_copies = power_of_two(4 * (size_t)g->n_nodes);
     VR_AUTO_FREE struct named *names = gr.names = calloc(gr.n_names, sizeof *gr.names);

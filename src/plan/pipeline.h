@@ -1,0 +1,12 @@
+/* Prompts in a pipeline: micro-batches overlap on several devices, so the slowest of them sets the pace. */
+#ifndef VR_PLAN_PIPELINE_H
+#define VR_PLAN_PIPELINE_H
+
+#include "plan/solve.h"
+
+/* The cheapest placement that the engine runs as a pipeline: everything on devices, nothing moved. Its cost is infinite
+ * when there is none, or none was found (the bound then tells which). */
+bool vr_pipeline_solve(const struct vr_problem *p, struct vr_arena *arena, struct vr_solution *out,
+                       struct vr_err *err) VR_MUST_CHECK;
+
+#endif
