@@ -277,9 +277,6 @@ static void test_flags_lead_back(void **state)
 
 static const char *const goal_names[] = { "decode", "prefill", "balanced" };
 
-/* A plan that is not proven may be missed by so much: the sentence that comes with it says no more. */
-#define UNPROVEN 1e-3
-
 static bool plan_for(const struct stage *s, enum vr_optimize goal, struct vr_outcome *out)
 {
     struct vr_err err = { 0 };
@@ -288,7 +285,8 @@ static bool plan_for(const struct stage *s, enum vr_optimize goal, struct vr_out
     return ok;
 }
 
-/* The plan for a goal is at least as good in it as the plans for the other two. */
+/* The plan for a goal is at least as good in it as the plans for the other two. Token generation is planned without a
+ * look at the others: a plan that is not proven may be missed, by no more than the gap that is told. */
 static void test_goals(void **state)
 {
     (void)state;
@@ -305,10 +303,9 @@ static void test_goals(void **state)
             for (enum vr_optimize g = 0; g < VR_N_GOALS && all; g++)
                 for (enum vr_optimize other = 0; other < VR_N_GOALS; other++) {
                     double mine = o[g].verdict.cost[g], theirs = o[other].verdict.cost[g];
-                    double slack = g == VR_OPTIMIZE_DECODE && !o[g].optimal ? UNPROVEN : 1e-9;
                     compared++;
                     differ += theirs > mine * 1.01;
-                    if (mine > theirs * (1 + slack))
+                    if ((g == VR_OPTIMIZE_DECODE ? o[g].lower_bound : mine) > theirs * (1 + 1e-9))
                         fail_msg("%s on %s: the plan for %s takes %.4f, that for %s %.4f", fixture_names[m], rigs[r],
                                  goal_names[g], mine, goal_names[other], theirs);
                 }
