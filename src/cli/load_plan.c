@@ -13,7 +13,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/placement.h"
+#include "cli/plan_json.h"
+#include "cli/plan_text.h"
 #include "cli/shipped.h"
+#include "cli/show.h"
 #include "engine/llama/library.h"
 
 #define MAX_TEMPLATE (256 << 10)

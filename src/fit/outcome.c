@@ -19,13 +19,15 @@ bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct
 bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
                       struct vr_err *err)
 {
-    struct vr_judge_setup stand = { .prober = prober,
+    struct vr_judge_setup setup = { .prober = prober,
                                     .model = a->model,
                                     .machine = a->machine,
                                     .budgets = a->budgets,
                                     .speeds = a->speeds,
                                     .fill = a->fill };
-    return vr_judge(&stand, &o->trial, &o->verdict, err);
+    if (!vr_judge(&setup, &o->trial, &o->verdict, err)) return false;
+    vr_outcome_explain_verdict(o);
+    return true;
 }
 
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from)

@@ -7,9 +7,10 @@
 
 /* An empty outcome whose trial has all devices that may be used, in their order. */
 bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
-/* The dry run of o->trial. */
+/* The dry run of o->trial, with the reasons that do not depend on who made the placement. */
 bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
                       struct vr_err *err) VR_MUST_CHECK;
+void vr_outcome_explain_verdict(struct vr_outcome *o);
 /* o = from, with the pointers into itself set right; `from` is empty afterwards. */
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from);
 

@@ -118,7 +118,6 @@ static bool iterate(struct vr_planner *s, struct vr_outcome *best, struct vr_err
         }
         if (!to_trial(s, &plan, &now, err) || !vr_outcome_judge(&s->a, &s->prober, &now, err)) return false;
         learn(s, &plan, &now.verdict);
-        now.how = "planned";
         now.lower_bound_ms = plan.lower_bound_ms;
         now.planned_ms = plan.cost_ms;
         bool faster = !found || now.verdict.price.step_ms[VR_DECODE] <= best->verdict.price.step_ms[VR_DECODE];
