@@ -6,8 +6,9 @@
  *
  *     the model's step + VR_DRAFT_TOKENS x a token of the draft + a picture / PICTURE_EVERY
  *
- * (how many guesses are right does not depend on the place). The draft is placed first, because it runs in every step.
- * No place can make the model faster than it is alone, so places that are slower by themselves are not even tried. */
+ * (how many drafted tokens are accepted does not depend on the place). The draft is placed first, because it runs in
+ * every step. No place can make the model faster than it is alone, so places that are slower by themselves are not even
+ * tried. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -221,7 +222,7 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
 {
     const struct vr_companion *c = &p->tried[0];
     struct vr_num x;
-    const char *name = vr_companion_name(kind);
+    const char *name = kind == VR_DRAFT ? "draft model" : "vision projector";
     return vr_fail(
         err, VR_ENOFIT,
         "%s fits, but not together with its %s (%s), which needs %s MiB on a device or on the host; a smaller "

@@ -12,7 +12,7 @@
 #include "memory/footprint.h"
 #include "plan/build.h"
 
-/* Models beside the model: one that drafts its tokens, one that turns pictures into its embeddings (an mmproj). */
+/* Models beside the model: a draft model for speculative decoding, and a vision projector (an mmproj). */
 enum vr_companion_kind { VR_DRAFT, VR_MMPROJ, VR_N_COMPANIONS };
 
 /* Where one is, and what it takes. It is all on one device, or on the host. */
@@ -23,7 +23,7 @@ struct vr_companion {
     const char *device_id; /* its name, the machine's; NULL: the host */
     struct vr_use use;     /* there */
     struct vr_use host;    /* on the host beside that; all of it when it is there */
-    double ms;             /* a draft: per token that it guesses; an mmproj: per picture, about */
+    double ms;             /* a draft: per drafted token; an mmproj: per picture, about */
 };
 const char *vr_companion_name(enum vr_companion_kind kind); /* "draft", "mmproj" */
 

@@ -20,7 +20,7 @@ struct limit {
 struct hunt {
     struct vr_planner planner;
     struct vr_fit_ask ask;
-    const struct vr_goal *wish;
+    const struct vr_goal *goal;
     bool whole;    /* with companions: without the planner's arithmetic */
     uint32_t step; /* tokens */
     struct limit limit;
@@ -35,7 +35,7 @@ static bool proves(struct hunt *h, uint32_t n, struct vr_outcome *out, struct vr
 {
     *out = (struct vr_outcome){ 0 };
     h->ask.context.n_ctx = n * h->step;
-    bool ok = h->whole ? vr_fit_plan(&h->ask, h->wish, out, err)
+    bool ok = h->whole ? vr_fit_plan(&h->ask, h->goal, out, err)
                        : vr_planner_prove(&h->planner, h->ask.context.n_ctx, out, err);
     h->dry_runs += out->dry_runs;
     const struct vr_verdict *v = &out->verdict;
@@ -139,7 +139,7 @@ bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct 
     struct hunt *h = calloc(1, sizeof *h);
     if (!h) return vr_fail_nomem(err, "planning");
     h->ask = *a;
-    h->wish = w;
+    h->goal = w;
     h->whole = vr_companions_any(a);
     h->step = vr_context_step(&a->context);
     uint32_t most = a->model->n_ctx_train / h->step, low = USUAL / h->step;

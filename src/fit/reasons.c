@@ -64,13 +64,17 @@ static uint64_t all_devices(const struct vr_verdict *v)
     return mask;
 }
 
-static bool filled(const struct vr_judged *j, double share)
+/* Of its budget, which is what companions leave. */
+static bool filled(const struct teller *t, const struct vr_judged *j, double share)
 {
-    uint64_t budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
-    return (double)vr_judged_bytes(j) >= share * (double)budget;
+    const struct vr_budgets *b = t->a->budgets;
+    for (size_t i = 0; i < b->n; i++)
+        if (b->items[i].device == j->device)
+            return (double)vr_judged_bytes(j) >= share * (double)b->items[i].budget_bytes;
+    return false;
 }
 
-static bool is_full(const struct vr_judged *j) { return filled(j, FULL); }
+static bool is_full(const struct teller *t, const struct vr_judged *j) { return filled(t, j, FULL); }
 
 /* The lightest layer with its cache: what a card must at least be able to take. */
 static uint64_t lightest_layer(const struct vr_fit_ask *a, const struct vr_footprint *f)
@@ -136,9 +140,9 @@ static void tell_slowest(struct teller *t)
         const struct vr_judged *j = &v->devices[i];
         if (t->a->speeds->places[j->device].gbs <= t->a->speeds->places[slow->device].gbs) continue;
         faster++;
-        full += is_full(j);
+        full += is_full(t, j);
     }
-    if (faster && full == faster && !filled(slow, ROOM))
+    if (faster && full == faster && !filled(t, slow, ROOM))
         tell(t, (struct vr_reason){ .kind = VR_REASON_SLOWEST_LAST,
                                     .devices = bit(slow->device),
                                     .figures = { [VR_FIGURE_FIRST_LAYER] = slow->first_layer,
@@ -166,7 +170,7 @@ static void tell_host_weights(struct teller *t, const struct vr_footprint *f)
     const struct vr_verdict *v = &t->o->verdict;
     if (v->host.model_bytes <= f->input_host_bytes || v->host_layers) return;
     uint64_t full = 0;
-    for (size_t i = 0; i < v->n_devices; i++) full |= is_full(&v->devices[i]) ? bit(v->devices[i].device) : 0;
+    for (size_t i = 0; i < v->n_devices; i++) full |= is_full(t, &v->devices[i]) ? bit(v->devices[i].device) : 0;
     struct vr_reason r = { .figures = { [VR_FIGURE_HOST_BYTES] = (double)(v->host.model_bytes - f->input_host_bytes),
                                         [VR_FIGURE_EXPERTS] = t->a->model->n_expert > 0 } };
     bool asked = user_moves_to_host(t->fixed);
@@ -283,12 +287,13 @@ void vr_outcome_explain_verdict(struct vr_outcome *o)
         }
         tell(&t, r);
     }
-    for (size_t i = 0; i < v->n_devices; i++)
-        if (v->devices[i].beside_bytes)
-            tell(&t,
-                 (struct vr_reason){ .kind = VR_REASON_BESIDE_BUFFERS,
-                                     .devices = bit(v->devices[i].device),
-                                     .figures = { [VR_FIGURE_BESIDE_BYTES] = (double)v->devices[i].beside_bytes } });
+    struct vr_reason scratch = { .kind = VR_REASON_BESIDE_BUFFERS };
+    for (size_t i = 0; i < v->n_devices; i++) {
+        if (v->devices[i].beside_bytes == 0) continue;
+        scratch.devices |= bit(v->devices[i].device);
+        scratch.figures[VR_FIGURE_BESIDE_BYTES] += (double)v->devices[i].beside_bytes;
+    }
+    if (scratch.devices) tell(&t, scratch);
 }
 
 /* --- devices that may not be used, and places that are too small --- */

@@ -278,7 +278,7 @@ static void test_refusal_and_flags(void **state)
     VR_AUTO_OUTCOME none = { 0 };
     assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
     assert_int_equal(err.code, VR_ENOFIT);
-    assert_non_null(strstr(err.msg, "not together with its draft (Meta Llama 3.1 8B Instruct), which needs"));
+    assert_non_null(strstr(err.msg, "not together with its draft model (Meta Llama 3.1 8B Instruct), which needs"));
 
     set_stage(&s, m, "2x3090-2x3060", 8192);
     s.ask.companions[VR_DRAFT] = draft;
