@@ -1,6 +1,6 @@
 // What the server does right now: tokens per second, devices, slots, the log. Fed by the events of api/live.
 import { count, duration, fill, h, rate, shortName, size, svg } from './dom.js';
-import { figure } from './plan.js';
+import { figure, usedBytes } from './plan.js';
 
 const SECONDS = 300, LINES = 200;
 const W = 600, H = 150; // of the chart, stretched to its box
@@ -104,7 +104,7 @@ export class Live {
     for (const d of [...planned.filter((p) => !isReal(p)), ...told.values()]) {
       const real = told.get(d.id) === d;
       const total = d.total_bytes ?? d.free_bytes;
-      const used = real ? total - d.free_bytes : d.model_bytes + d.context_bytes + d.compute_bytes;
+      const used = real ? total - d.free_bytes : usedBytes(d);
       const facts = real ? [d.load_percent !== null ? `${d.load_percent} % busy` : null, d.temperature_c !== null ? `${d.temperature_c} °C` : null, d.power_w !== null ? `${d.power_w} W` : null]
         : ['virtual: as planned'];
       rows.push(h('li', { class: 'device' },

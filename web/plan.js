@@ -1,11 +1,14 @@
-// A plan as bars: one per device, as long as its memory; in it every layer, then KV, compute, what is free, the reserve.
+// A plan as bars: one per device, as long as its memory; in it every layer, then KV, compute, scratch, what is free, the reserve.
 // The colours are those of `plan --svg`.
 import { copyButton, count, fill, h, mib, rate, sentence, shortName, size } from './dom.js';
 
 const kinds = {
-  l0: 'layers', lo: 'outside the layers', lm: 'moved here', kv: 'KV cache', co: 'compute buffers', re: 'reserve',
+  l0: 'layers', lo: 'outside the layers', lm: 'moved here', kv: 'KV cache', co: 'compute buffers', sc: 'kernels’ scratch memory', re: 'reserve',
   fr: 'free', ot: 'used by others', ho: 'layers on the host',
 };
+
+// What a place must hold: its buffers, and on a device what kernels take beside them that the reserve has no room for.
+export const usedBytes = (place) => place.model_bytes + place.context_bytes + place.compute_bytes + (place.beside_bytes ?? 0);
 
 // [kind, bytes, what it is] of a place, in the order of its bar.
 function pieces(place, isHost) {
@@ -20,9 +23,9 @@ function pieces(place, isHost) {
   list.push(...moved);
   if (place.other_bytes > 1048576) list.push(['lm', place.other_bytes, 'copies and padding']);
   if (!place.layers) list.push([isHost ? 'h0' : 'l0', place.model_bytes, 'weights']);
-  list.push(['kv', place.context_bytes, 'KV cache'], ['co', place.compute_bytes, 'compute buffers']);
-  const used = place.model_bytes + place.context_bytes + place.compute_bytes;
-  const left = Math.max(0, place.free_bytes - used), reserve = Math.min(left, place.reserve_bytes ?? 0);
+  list.push(['kv', place.context_bytes, 'KV cache'], ['co', place.compute_bytes, 'compute buffers'],
+    ['sc', place.beside_bytes ?? 0, 'kernels’ scratch memory']);
+  const left = Math.max(0, place.free_bytes - usedBytes(place)), reserve = Math.min(left, place.reserve_bytes ?? 0);
   list.push(['fr', left - reserve, 'free'], ['re', reserve, 'reserve, kept free'],
     ['ot', Math.max(0, (place.total_bytes ?? 0) - place.free_bytes), 'used by others and the driver']);
   return list.filter(([, bytes]) => bytes > 0);
@@ -86,7 +89,7 @@ const isSmall = (lists) => lists.every((list) => sum(taken(list)) < 0.1 * sum(li
 function row(place, isHost, longest, small) {
   const list = pieces(place, isHost);
   const whole = sum(list), zoomed = small && sum(taken(list)) > 0 ? taken(list) : null;
-  const used = place.model_bytes + place.context_bytes + place.compute_bytes;
+  const used = usedBytes(place);
   const name = isHost ? 'Host memory' : shortName(place.name);
   const facts = isHost
     ? [place.name, place.n_layers ? `${place.n_layers} layers` : null, place.bandwidth_gbs ? `${count(place.bandwidth_gbs)} GB/s` : null]
@@ -122,8 +125,7 @@ function linkText(l) {
 function leftOut(excluded) {
   const groups = new Map();
   for (const { id, name, reason } of excluded) {
-    const why = reason.replace(/^.*? left out: /, '');
-    groups.set(why, [...(groups.get(why) ?? []), `${shortName(name)} (${id})`]);
+    groups.set(reason, [...(groups.get(reason) ?? []), `${shortName(name)} (${id})`]);
   }
   return [...groups].map(([why, cards]) => h('li', {}, h('b', {}, cards.join(', ')), `: ${why}.`));
 }
@@ -134,7 +136,7 @@ export function strip(plan) {
   const lists = places.map((d) => pieces(d, d === plan.host)), longest = Math.max(...lists.map(sum)), small = isSmall(lists);
   return h('ul', { class: 'strip' }, places.map((d, i) => {
     const list = small ? taken(lists[i]) : lists[i];
-    const whole = sum(list), used = d.model_bytes + d.context_bytes + d.compute_bytes;
+    const whole = sum(list), used = usedBytes(d);
     return h('li', {},
       h('div', { class: 'strip-head' }, h('b', {}, d === plan.host ? 'Host memory' : shortName(d.name)), h('span', { class: 'muted' }, size(used))),
       h('div', { class: 'bar small-bar', role: 'img', 'aria-label': `${size(used)} used, ${d === plan.host ? `${d.n_layers} layers` : layersOf(d)}`, style: { width: `${small || d === plan.host ? 100 : (whole / longest) * 100}%` } },
@@ -148,8 +150,8 @@ export function planBody(plan) {
   const lists = [...plan.devices.map((d) => pieces(d, false)), pieces(plan.host, true)];
   const small = isSmall(lists);
   const longest = Math.max(1, ...lists.slice(0, -1).map(sum));
-  const left = (plan.excluded ?? []).map((x) => x.reason);
-  const reasons = (plan.reasons ?? []).filter((r) => !left.includes(r));
+  const left = plan.excluded ?? [];
+  const reasons = (plan.reasons ?? []).filter((r) => !left.some((x) => x.kind === r.kind && x.id === r.devices[0]));
   const commands = Object.entries(plan.commands ?? {});
   const needsHost = plan.devices.length === 0 || plan.host.n_layers > 0 || plan.host.model_bytes > 0;
   return [
@@ -160,11 +162,10 @@ export function planBody(plan) {
       legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },
       h('div', { class: 'card' }, h('h3', {}, 'Why so'),
-        h('ul', { class: 'reasons' }, reasons.map((r) => h('li', {}, sentence(r)))),
-        plan.exact === false ? h('p', { class: 'muted' }, 'Some of it is an estimate.') : null,
+        h('ul', { class: 'reasons' }, reasons.map((r) => h('li', { 'data-kind': r.kind }, sentence(r.text)))),
         h('p', { class: 'muted fine' }, `Confirmed by ${plan.dry_runs} dry run${plan.dry_runs === 1 ? '' : 's'} of llama.cpp in ${count(plan.plan_ms)} ms.`)),
       left.length || plan.links?.length ? h('div', { class: 'card' },
-        left.length ? [h('h3', {}, 'Left out'), h('ul', { class: 'reasons' }, leftOut(plan.excluded))] : null,
+        left.length ? [h('h3', {}, 'Left out'), h('ul', { class: 'reasons' }, leftOut(left))] : null,
         plan.links?.length ? [h('h3', {}, 'Links'), h('ul', { class: 'reasons' }, plan.links.map((l) => h('li', {}, linkText(l))))] : null) : null),
     commands.length && plan.devices.length ? h('details', { class: 'card' },
       h('summary', {}, 'The same in llama.cpp’s own server'),
@@ -186,7 +187,7 @@ export function subtitle(plan) {
 }
 
 export function usedText(plan) {
-  const used = [...plan.devices, plan.host].reduce((s, d) => s + d.model_bytes + d.context_bytes + d.compute_bytes, 0);
+  const used = [...plan.devices, plan.host].reduce((s, d) => s + usedBytes(d), 0);
   return size(used);
 }
 

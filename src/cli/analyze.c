@@ -7,6 +7,9 @@
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
+#include "cli/plan_json.h"
+#include "cli/plan_text.h"
+#include "cli/show.h"
 
 /* Columns of the table of layers: which roles they sum up. */
 static const struct {

@@ -9,6 +9,8 @@
 #include "cli/commands.h"
 #include "cli/load_plan.h"
 #include "cli/placement.h"
+#include "cli/plan_json.h"
+#include "cli/show.h"
 #include "engine/measure/measure.h"
 #include "hw/profile.h"
 

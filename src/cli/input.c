@@ -109,16 +109,6 @@ void vr_device_key(const struct vr_device *d, char *out, size_t n)
     snprintf(out, n, "%s", *d->uuid ? d->uuid : *d->pci ? d->pci : d->id);
 }
 
-static void exclude(struct vr_budgets *b, uint16_t device, uint64_t free_bytes)
-{
-    struct vr_excluded *e = &b->excluded[b->n_excluded++];
-    struct vr_num free;
-    e->device = device;
-    snprintf(e->reason, sizeof e->reason,
-             "%s are reported free, of which nothing could be had (learned when memory ran out)",
-             vr_fmt_bytes(&free, free_bytes));
-}
-
 void vr_input_learned(struct vr_input *in, const struct vr_learned *learned)
 {
     struct vr_budgets *b = &in->budgets;
@@ -137,7 +127,9 @@ void vr_input_learned(struct vr_input *in, const struct vr_learned *learned)
         if (x.budget_bytes >= VR_MIB)
             b->items[n++] = x;
         else
-            exclude(b, x.device, d->free_bytes);
+            b->excluded[b->n_excluded++] = (struct vr_excluded){ .device = x.device,
+                                                                 .why = VR_EXCLUDED_ALLOCATION_FAILED,
+                                                                 .free_bytes = d->free_bytes };
     }
     b->n = n;
 }

@@ -13,7 +13,10 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "cli/placement.h"
+#include "cli/plan_json.h"
+#include "cli/plan_text.h"
 #include "cli/shipped.h"
+#include "cli/show.h"
 #include "engine/llama/library.h"
 
 #define MAX_TEMPLATE (256 << 10)
@@ -148,9 +151,9 @@ static void list_devices(const struct vr_input *in, const struct vr_budgets *usa
             x->context_bytes = v->devices[k].use.context_bytes;
             x->compute_bytes = v->devices[k].use.compute_bytes;
         }
-        uint64_t guests = vr_outcome_companion_bytes(o, device); /* made when the model and its context are there */
-        if (guests) engine_name(in, s, device, virtual, x->name, sizeof x->name);
-        x->compute_bytes += guests;
+        uint64_t companions = vr_outcome_companion_bytes(o, device); /* made after the model and its context */
+        if (companions) engine_name(in, s, device, virtual, x->name, sizeof x->name);
+        x->compute_bytes += companions;
     }
 }
 

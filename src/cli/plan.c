@@ -4,6 +4,9 @@
 #include "base/file.h"
 #include "cli/commands.h"
 #include "cli/placement.h"
+#include "cli/plan_json.h"
+#include "cli/plan_text.h"
+#include "cli/show.h"
 #include "cli/svg.h"
 #include "hw/profile.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/reason_text.h"
 #include "hw/profile.h"
 
 bool vr_show_color(void)
@@ -124,9 +125,10 @@ void vr_show_machine(struct vr_buf *out, const struct vr_input *in)
     vr_buf_adds(out, "\n");
     show_devices(out, in);
     for (size_t i = 0; i < in->budgets.n_excluded; i++) {
-        const struct vr_excluded *e = &in->budgets.excluded[i];
-        const struct vr_device *d = &in->machine.devices[e->device];
-        vr_buf_addf(out, "  %s (%s) left out: %s\n", d->id, d->name, e->reason);
+        struct vr_reason r = vr_reason_excluded(&in->budgets.excluded[i]);
+        vr_buf_adds(out, "  ");
+        vr_reason_text(out, &in->machine, &r);
+        vr_buf_adds(out, "\n");
     }
 }
 
@@ -153,23 +155,12 @@ static json_t *json_budgets(const struct vr_input *in)
     return list;
 }
 
-static json_t *json_excluded(const struct vr_input *in)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < in->budgets.n_excluded; i++) {
-        const struct vr_excluded *e = &in->budgets.excluded[i];
-        const struct vr_device *d = &in->machine.devices[e->device];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "id", d->id, "name", d->name, "reason", e->reason));
-    }
-    return list;
-}
-
 json_t *vr_json_machine(const struct vr_input *in)
 {
     json_t *tree = vr_json_profile(&in->machine);
     if (!tree) return NULL;
     json_object_set_new(tree, "budgets", json_budgets(in));
-    json_object_set_new(tree, "excluded", json_excluded(in));
+    json_object_set_new(tree, "excluded", vr_json_excluded(&in->machine, &in->budgets));
     return tree;
 }
 

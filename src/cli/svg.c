@@ -1,6 +1,6 @@
 /* One bar per device in placement order, as long as its memory; the host's bar below has a scale of its own. In a bar:
- * the layers, each as wide as its weights, then what was moved there, KV, compute buffers, reserve, and what stays
- * free. */
+ * the layers, each as wide as its weights, then what was moved there, KV, compute buffers, scratch memory beside them,
+ * what stays free, and the reserve. */
 #include "cli/svg.h"
 
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static uint64_t companions(struct canvas *c, const struct vr_outcome *o, int dev
     for (size_t i = 0; i < o->n_companions; i++) {
         const struct vr_companion *k = &o->companions[i];
         const struct vr_use *u = k->device < 0 || device < 0 ? &k->host : &k->use;
-        uint64_t all = u->model_bytes + u->context_bytes + u->compute_bytes;
+        uint64_t all = vr_use_bytes(u);
         if (k->device != device && device >= 0) continue;
         piece(c, all, "ca", vr_companion_name(k->kind));
         bytes += all;
@@ -93,7 +93,7 @@ static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struc
                        const struct vr_judged *j, int place)
 {
     const struct vr_device *d = &a->machine->devices[j->device];
-    uint64_t used = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+    uint64_t used = vr_judged_bytes(j);
     struct vr_num x, y;
     text_at(c->out, LEFT - 16, c->y + 15, "name", "%s", vr_gpu_short(d->name));
     if (j->n_layers)
@@ -105,6 +105,7 @@ static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struc
     layers(c, a->model, j, place);
     piece(c, j->use.context_bytes, "kv", "KV cache");
     piece(c, j->use.compute_bytes, "co", "compute buffers");
+    piece(c, j->beside_bytes, "sc", "kernels' scratch memory");
     used += companions(c, o, j->device);
     if (used < j->free_bytes) {
         uint64_t left = j->free_bytes - used, reserve = left < j->reserve_bytes ? left : j->reserve_bytes;
@@ -119,8 +120,7 @@ static void device_bar(struct canvas *c, const struct vr_fit_ask *a, const struc
 static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct vr_outcome *o)
 {
     const struct vr_verdict *v = &o->verdict;
-    uint64_t used = v->host.model_bytes + v->host.context_bytes + v->host.compute_bytes,
-             free = a->machine->host.ram_free_bytes;
+    uint64_t used = vr_use_bytes(&v->host), free = a->machine->host.ram_free_bytes;
     struct vr_num x, y;
     c->scale = (WIDTH - LEFT - RIGHT) / (double)(free > used ? free : used ? used : 1);
     text_at(c->out, LEFT - 16, c->y + 15, "name", "Host memory");
@@ -136,15 +136,24 @@ static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct 
     c->y += STEP;
 }
 
-static void legend(struct vr_buf *out, double y, bool with_companions)
+static void legend(struct vr_buf *out, double y, bool with_companions, bool with_scratch)
 {
-    static const struct {
+    const struct {
         const char *class, *name;
-    } keys[] = { { "l0", "layers" },       { "lo", "output" },  { "lm", "moved here" }, { "kv", "KV cache" },
-                 { "co", "compute" },      { "re", "reserve" }, { "fr", "free" },       { "ho", "weights on the host" },
-                 { "ca", "draft, mmproj" } };
-    double x = with_companions ? LEFT / 2 : LEFT;
-    for (size_t i = 0; i < VR_COUNT(keys) - !with_companions; i++) {
+        bool shown;
+    } keys[] = { { "l0", "layers", true },
+                 { "lo", "output", true },
+                 { "lm", "moved here", true },
+                 { "kv", "KV cache", true },
+                 { "co", "compute", true },
+                 { "sc", "scratch", with_scratch },
+                 { "re", "reserve", true },
+                 { "fr", "free", true },
+                 { "ho", "weights on the host", true },
+                 { "ca", "draft, mmproj", with_companions } };
+    double x = with_companions || with_scratch ? LEFT / 2 : LEFT;
+    for (size_t i = 0; i < VR_COUNT(keys); i++) {
+        if (!keys[i].shown) continue;
         vr_buf_addf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"12\" class=\"%s\"/>\n", x, y,
                     keys[i].class);
         text_at(out, x + 17, y + 10.5, "subl", "%s", keys[i].name);
@@ -159,9 +168,9 @@ static const char style[] =
     "text-anchor:end}.subl{font-size:11px;fill:#667085}.num{font-size:12px;font-weight:600}.l0{fill:#3b6fd4}.l1{fill:#"
     "5c8ae6}"
     ".lo{fill:#274b96}.lm{fill:#8f6fd0}.kv{fill:#2fa37c}.co{fill:#e0973a}.re{fill:#d7dce5}.fr{fill:#f0f3f8}.ho{fill:#"
-    "7a8aa6}.ca{fill:#c2569b}</style>\n";
+    "7a8aa6}.ca{fill:#c2569b}.sc{fill:#a8622a}</style>\n";
 
-static size_t only_guests(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_judged *out)
+static size_t companion_devices(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_judged *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < o->n_companions; i++) {
@@ -185,17 +194,18 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
     if (!vr_outcome_where(a, o, where, err)) return false;
     const struct vr_verdict *v = &o->verdict;
     uint64_t largest = 1;
+    bool scratch = false;
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
-        uint64_t used = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
         if (j->free_bytes > largest) largest = j->free_bytes;
-        if (used > largest) largest = used;
+        if (vr_judged_bytes(j) > largest) largest = vr_judged_bytes(j);
+        scratch |= j->beside_bytes > 0;
     }
-    struct vr_judged guests[VR_N_COMPANIONS]; /* devices that only companions use */
-    size_t n_guests = only_guests(a, o, guests);
-    for (size_t i = 0; i < n_guests; i++)
-        if (guests[i].free_bytes > largest) largest = guests[i].free_bytes;
-    double height = TOP + STEP * ((double)(v->n_devices + n_guests) + 1) + LEGEND;
+    struct vr_judged others[VR_N_COMPANIONS]; /* devices that only companions use */
+    size_t n_others = companion_devices(a, o, others);
+    for (size_t i = 0; i < n_others; i++)
+        if (others[i].free_bytes > largest) largest = others[i].free_bytes;
+    double height = TOP + STEP * ((double)(v->n_devices + n_others) + 1) + LEGEND;
     vr_buf_addf(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\" "
                 "role=\"img\">\n",
@@ -209,9 +219,9 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
             v->price.prefill_tok_s);
     struct canvas c = { .out = out, .where = where, .y = TOP, .scale = (WIDTH - LEFT - RIGHT) / (double)largest };
     for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, o, &v->devices[i], (int)i);
-    for (size_t i = 0; i < n_guests; i++) device_bar(&c, a, o, &guests[i], (int)(v->n_devices + i));
+    for (size_t i = 0; i < n_others; i++) device_bar(&c, a, o, &others[i], (int)(v->n_devices + i));
     host_bar(&c, a, o);
-    legend(out, c.y + 6, o->n_companions > 0);
+    legend(out, c.y + 6, o->n_companions > 0, scratch);
     text_at(out, LEFT, c.y + 40, "subl", "MiB, as llama.cpp itself would allocate them. vram-llm " VR_VERSION);
     vr_buf_adds(out, "</svg>\n");
     return !out->failed || vr_fail_nomem(err, "drawing the plan");

@@ -6,8 +6,9 @@
  *
  *     the model's step + VR_DRAFT_TOKENS x a token of the draft + a picture / PICTURE_EVERY
  *
- * (how many guesses are right does not depend on the place). The draft is placed first, because it runs in every step.
- * No place can make the model faster than it is alone, so places that are slower by themselves are not even tried. */
+ * (how many drafted tokens are accepted does not depend on the place). The draft is placed first, because it runs in
+ * every step. No place can make the model faster than it is alone, so places that are slower by themselves are not even
+ * tried. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #include "base/text.h"
 #include "fit/outcome.h"
 #include "gguf/pair.h"
-#include "hw/gpus.h"
 
 #define PICTURE_EVERY 512 /* tokens: how often somebody shows a picture */
 #define HOST          (-1)
@@ -42,13 +42,11 @@ const char *vr_companion_name(enum vr_companion_kind kind) { return kind == VR_D
 
 bool vr_companions_any(const struct vr_fit_ask *a) { return a->companions[VR_DRAFT] || a->companions[VR_MMPROJ]; }
 
-static uint64_t sum(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
-
 uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < o->n_companions; i++)
-        if (o->companions[i].device == device) bytes += sum(&o->companions[i].use);
+        if (o->companions[i].device == device) bytes += vr_use_bytes(&o->companions[i].use);
     return bytes;
 }
 
@@ -178,7 +176,7 @@ static bool measure_all(struct placing *p, enum vr_companion_kind kind, struct v
 /* Takes a companion out of what is left. False: there is not so much. */
 static bool take(struct placing *p, const struct vr_companion *c)
 {
-    uint64_t host = sum(&c->host), need = sum(&c->use);
+    uint64_t host = vr_use_bytes(&c->host), need = vr_use_bytes(&c->use);
     if (host > p->machine.host.ram_free_bytes) return false;
     p->machine.host.ram_free_bytes -= host;
     if (c->device == HOST) return true;
@@ -224,12 +222,13 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
 {
     const struct vr_companion *c = &p->tried[0];
     struct vr_num x;
-    const char *name = vr_companion_name(kind);
+    const char *name = kind == VR_DRAFT ? "draft model" : "vision projector";
     return vr_fail(
         err, VR_ENOFIT,
         "%s fits, but not together with its %s (%s), which needs %s MiB on a device or on the host; a smaller "
         "--n-ctx, a smaller %s, or --allow ctx,kv would make room",
-        p->a->model->name, name, c->model->name, vr_fmt_mib(&x, sum(&c->use) + sum(&c->host), 0), name);
+        p->a->model->name, name, c->model->name, vr_fmt_mib(&x, vr_use_bytes(&c->use) + vr_use_bytes(&c->host), 0),
+        name);
 }
 
 /* Places one more companion; `out` is what was found so far, and becomes the best of what is found now. */
@@ -262,69 +261,40 @@ static bool place(struct placing *p, enum vr_companion_kind kind, struct vr_outc
 
 /* --- saying why --- */
 
-static void tell(struct vr_outcome *o, bool *failed, const char *fmt, ...) VR_PRINTF(3, 4);
-static void tell(struct vr_outcome *o, bool *failed, const char *fmt, ...)
-{
-    if (o->n_reasons == VR_MAX_REASONS) return;
-    VR_AUTO_BUF text = { 0 };
-    va_list ap;
-    va_start(ap, fmt);
-    vr_buf_addv(&text, fmt, ap);
-    va_end(ap);
-    const char *kept = text.failed ? NULL : vr_arena_strdup(&o->arena, text.data);
-    *failed |= !kept;
-    if (kept) o->reasons[o->n_reasons++] = kept;
-}
+static uint64_t place_bit(int device) { return device == HOST ? VR_REASON_HOST : UINT64_C(1) << device; }
 
-static const char *where(const struct placing *p, int device, char *out, size_t n)
-{
-    if (device == HOST) return "the host";
-    const struct vr_device *d = &p->a->machine->devices[device];
-    snprintf(out, n, "%s (%s)", d->id, vr_gpu_short(d->name));
-    return out;
-}
-
-static void explain(const struct placing *p, const struct vr_companion *c, struct vr_outcome *o, bool *failed)
+static void explain(const struct placing *p, const struct vr_companion *c, struct vr_outcome *o)
 {
     const struct vr_companion *fastest = &p->fastest[c->kind];
-    char here[160];
-    struct vr_num x;
-    const char *mib = vr_fmt_mib(&x, sum(c->device == HOST ? &c->host : &c->use), 0);
-    const char *name = where(p, c->device, here, sizeof here);
-    /* a step with all its guesses brings one token and those that are right; alone it would bring one */
+    bool draft = c->kind == VR_DRAFT;
+    struct vr_reason r = { .kind = draft ? VR_REASON_DRAFT : VR_REASON_MMPROJ, .devices = place_bit(c->device) };
+    r.figures[VR_FIGURE_BYTES] = (double)vr_use_bytes(c->device == HOST ? &c->host : &c->use);
+    r.figures[draft ? VR_FIGURE_MS_PER_TOKEN : VR_FIGURE_MS_PER_PICTURE] = c->ms;
+    /* a step with all its drafted tokens brings one token and those that are accepted; alone it would bring one */
     double step = o->verdict.price.step_ms[VR_DECODE] + VR_DRAFT_TOKENS * c->ms;
-    double right = p->alone_ms > 0 ? (step / p->alone_ms - 1) / VR_DRAFT_TOKENS : 1;
-    if (c->kind == VR_DRAFT && right >= 1)
-        tell(o, failed,
-             "draft on %s: %s MiB, %.2f ms per guess; the model is faster without it, however good the guesses are",
-             name, mib, c->ms);
-    else if (c->kind == VR_DRAFT)
-        tell(o, failed,
-             "draft on %s: %s MiB, %.2f ms per guess; %d guesses before each step of the model pay off when more than "
-             "%.0f %% of them are right",
-             name, mib, c->ms, VR_DRAFT_TOKENS, 100 * right);
-    else
-        tell(o, failed, "mmproj on %s: %s MiB, about %.0f ms for a picture", name, mib, c->ms);
-    if (fastest->device != c->device && fastest->ms < c->ms * 0.99)
-        tell(o, failed, "%s not on %s, where it would be faster: the model has more use for the room there",
-             vr_companion_name(c->kind), where(p, fastest->device, here, sizeof here));
+    double accepted = p->alone_ms > 0 ? (step / p->alone_ms - 1) / VR_DRAFT_TOKENS : 1;
+    if (draft && accepted >= 1) {
+        r.kind = VR_REASON_DRAFT_NEVER_PAYS;
+    } else if (draft) {
+        r.figures[VR_FIGURE_N_DRAFT] = VR_DRAFT_TOKENS;
+        r.figures[VR_FIGURE_BREAK_EVEN_PERCENT] = 100 * accepted;
+    }
+    vr_outcome_reason(o, &r);
+    if (fastest->device == c->device || fastest->ms >= c->ms * 0.99) return;
+    r = (struct vr_reason){ .kind = draft ? VR_REASON_DRAFT_NOT_FASTEST : VR_REASON_MMPROJ_NOT_FASTEST,
+                            .devices = place_bit(fastest->device) };
+    vr_outcome_reason(o, &r);
 }
 
-/* A card that only a companion uses is not left out. */
-static bool rename_left_out(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_err *err)
+/* A card that only a companion uses holds no layers, but is not left out. */
+static void mark_shared(struct vr_outcome *o)
 {
-    static const char left[] = " left out: ";
-    for (size_t i = 0; i < o->n_reasons; i++)
-        for (size_t k = 0; k < o->n_companions; k++) {
-            const char *at = strstr(o->reasons[i], left);
-            const char *id = o->companions[k].device == HOST ? "" : a->machine->devices[o->companions[k].device].id;
-            if (!at || !*id || strncmp(o->reasons[i], id, strlen(id)) != 0 || o->reasons[i][strlen(id)] != ' ')
-                continue;
-            o->reasons[i] = vr_arena_printf(&o->arena, "%.*s without layers: %s", (int)(at - o->reasons[i]),
-                                            o->reasons[i], at + strlen(left));
-            if (!o->reasons[i]) return vr_fail_nomem(err, "explaining a plan");
-        }
-    return true;
+    for (size_t i = 0; i < o->n_reasons; i++) {
+        struct vr_reason *r = &o->reasons[i];
+        if (vr_reason_row(r->kind)->about != VR_ABOUT_LEFT_OUT) continue;
+        for (size_t k = 0; k < o->n_companions; k++)
+            if (r->devices == place_bit(o->companions[k].device)) r->figures[VR_FIGURE_COMPANION] = true;
+    }
 }
 
 bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const void *ctx, bool twins,
@@ -341,10 +311,9 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     p->dry_runs = out->dry_runs;
     for (enum vr_companion_kind kind = 0; kind < VR_N_COMPANIONS; kind++)
         if (a->companions[kind] && !place(p, kind, out, err)) return false;
-    bool failed = false;
-    for (size_t i = 0; i < out->n_companions; i++) explain(p, &out->companions[i], out, &failed);
-    if (failed) return vr_fail_nomem(err, "explaining a plan");
+    mark_shared(out);
+    for (size_t i = 0; i < out->n_companions; i++) explain(p, &out->companions[i], out);
     out->dry_runs = p->dry_runs;
     out->ms = vr_now_fine_ms() - t0;
-    return rename_left_out(a, out, err);
+    return true;
 }

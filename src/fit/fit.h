@@ -8,10 +8,11 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "fit/judge.h"
+#include "fit/reasons.h"
 #include "memory/footprint.h"
 #include "plan/build.h"
 
-/* Models beside the model: one that drafts its tokens, one that turns pictures into its embeddings (an mmproj). */
+/* Models beside the model: a draft model for speculative decoding, and a vision projector (an mmproj). */
 enum vr_companion_kind { VR_DRAFT, VR_MMPROJ, VR_N_COMPANIONS };
 
 /* Where one is, and what it takes. It is all on one device, or on the host. */
@@ -22,7 +23,7 @@ struct vr_companion {
     const char *device_id; /* its name, the machine's; NULL: the host */
     struct vr_use use;     /* there */
     struct vr_use host;    /* on the host beside that; all of it when it is there */
-    double ms;             /* a draft: per token that it guesses; an mmproj: per picture, about */
+    double ms;             /* a draft: per drafted token; an mmproj: per picture, about */
 };
 const char *vr_companion_name(enum vr_companion_kind kind); /* "draft", "mmproj" */
 
@@ -41,23 +42,31 @@ struct vr_fit_ask {
 
 #define VR_MAX_REASONS 48
 
+enum vr_how { VR_HOW_PLANNED, VR_HOW_GIVEN, VR_HOW_LLAMA_FIT };
+
 struct vr_outcome {
     struct vr_vgpu_spec specs[VR_MAX_VGPUS]; /* the budgets' devices, in their order; trial.devices points here */
     struct vr_trial trial;                   /* overrides are in the arena */
     struct vr_verdict verdict;
-    const char *how; /* "planned", "as given", "llama.cpp's fit" */
+    enum vr_how how;
     uint32_t dry_runs;
     double ms;
-    enum vr_optimize optimize;           /* planned: what for; verdict.cost[] of it is what was minimised */
-    bool optimal;                        /* planned: no other placement costs less */
-    double lower_bound;                  /* planned: none costs less than this; 0: nothing is known */
-    const char *reasons[VR_MAX_REASONS]; /* planned: one sentence per decision */
+    enum vr_optimize optimize; /* planned: what for; verdict.cost[] of it is what was minimised */
+    bool optimal;              /* planned: no other placement costs less */
+    double lower_bound;        /* planned: none costs less than this; 0: nothing is known */
+    struct vr_reason reasons[VR_MAX_REASONS];
     size_t n_reasons;
     struct vr_companion companions[VR_N_COMPANIONS];
     size_t n_companions;
     struct vr_arena arena;
 };
 void vr_outcome_done(struct vr_outcome *o);
+/* One more reason, the last or the first of all. What does not find room is left out. */
+void vr_outcome_reason(struct vr_outcome *o, const struct vr_reason *r);
+void vr_outcome_reason_first(struct vr_outcome *o, const struct vr_reason *r);
+/* Why it does not fit, a reason for each place that is too small; none when it fits. */
+size_t vr_outcome_shortages(const struct vr_fit_ask *a, const struct vr_outcome *o,
+                            struct vr_reason out[VR_MAX_REASONS]);
 /* What companions take on a device of the machine. */
 uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device);
 #define VR_AUTO_OUTCOME VR_CLEANUP(vr_outcome_done) struct vr_outcome
@@ -75,7 +84,10 @@ bool vr_fit_plan(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_
  * step more would move further weights to the host, or fit nowhere. */
 bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct vr_outcome *out,
                     struct vr_err *err) VR_MUST_CHECK;
-/* Fills o->reasons. `a` is what was asked, with all devices that might have been used; `fixed`, what was no choice. */
+/* Contexts are multiples of so many tokens; the engine rounds others up. */
+uint32_t vr_context_step(const struct vr_context *c);
+/* Adds to o->reasons. `a` is what was asked, with all devices that might have been used; `fixed`, what was no choice.
+ */
 bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,
                         struct vr_err *err) VR_MUST_CHECK;
 
@@ -99,7 +111,7 @@ bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_
 bool vr_outcome_where(const struct vr_fit_ask *a, const struct vr_outcome *o, int *where,
                       struct vr_err *err) VR_MUST_CHECK;
 
-/* Any override turns llama.cpp's pipeline copies off; this one moves nothing. */
+/* Any override turns llama.cpp's pipeline parallelism off; this one moves nothing. */
 #define VR_NO_PIPELINE "^$"
 
 /* The flags that make llama-server (or ik_llama.cpp, which lacks some) execute this outcome. */

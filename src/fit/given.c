@@ -100,7 +100,7 @@ static bool given_alone(const struct vr_fit_ask *a, const void *given, struct vr
     const struct vr_given *g = given;
     double t0 = vr_now_fine_ms();
     if (!vr_outcome_start(a, out, err)) return false;
-    out->how = "as given";
+    out->how = VR_HOW_GIVEN;
     out->trial.n_gpu_layers = g->n_gpu_layers;
     out->trial.split_mode = g->split_mode;
     if (!add_split(g, out, err) || (g->overrides && !add_overrides(a, g->overrides, out, err))) return false;
@@ -142,7 +142,7 @@ static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_
 {
     (void)none;
     if (!vr_outcome_start(a, out, err)) return false;
-    out->how = "llama.cpp's fit";
+    out->how = VR_HOW_LLAMA_FIT;
     uint64_t margins[VR_MAX_VGPUS];
     for (size_t i = 0; i < a->budgets->n; i++) { /* the reserve, and what companions take of the budget */
         const struct vr_budget *b = &a->budgets->items[i];

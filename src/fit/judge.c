@@ -7,7 +7,9 @@
 #include "gguf/type.h"
 #include "plan/split.h"
 
-#define ASSUMED_CC 860 /* of a card that nobody knows: most are no older */
+uint64_t vr_use_bytes(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }
+
+uint64_t vr_judged_bytes(const struct vr_judged *j) { return vr_use_bytes(&j->use) + j->beside_bytes; }
 
 bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, struct vr_vgpu_spec *out,
                       struct vr_err *err)
@@ -19,7 +21,7 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
         const struct vr_device *d = &m->devices[b->items[i].device];
         out[i] = (struct vr_vgpu_spec){ .total_bytes = d->total_bytes,
                                         .free_bytes = d->free_bytes,
-                                        .cc = d->cc_major ? d->cc_major * 100 + d->cc_minor * 10 : ASSUMED_CC };
+                                        .cc = d->cc_major ? d->cc_major * 100 + d->cc_minor * 10 : VR_ASSUMED_CC };
         snprintf(out[i].name, sizeof out[i].name, "%s", d->id);
         snprintf(out[i].about, sizeof out[i].about, "%s", d->name);
     }
@@ -124,23 +126,21 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, cons
         *j = (struct vr_judged){
             .device = b->device, .use = p->devices[k], .free_bytes = d->free_bytes, .reserve_bytes = b->reserve_bytes
         };
-        uint64_t need = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
-        if (need == 0) continue; /* not in use: nothing is asked of it */
+        if (vr_use_bytes(&j->use) == 0) continue; /* not in use: nothing is asked of it */
         j->overhead_bytes =
             d->measured.runtime_bytes + (needs_blas(&p->works, p->flash, k) ? d->measured.blas_bytes : 0);
         uint64_t beside = beside_buffers(s, p, k);
         if (j->overhead_bytes) j->overhead_bytes += beside;
-        need += beyond(beside, room_in_reserve(d, b));
+        j->beside_bytes = beyond(beside, room_in_reserve(d, b));
+        uint64_t need = vr_judged_bytes(j);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);
         if (j->over_bytes) v->fits = false;
-        if (strcmp(d->backend, "CUDA") != 0) {
-            v->exact = false;
-            v->inexact = "the rules for buffers are CUDA's, and a device is none";
-        } else if (!d->cc_major) {
-            v->exact = false;
-            v->inexact = "a card's compute capability is unknown and taken for 8.6";
-        }
+        bool cuda = strcmp(d->backend, "CUDA") == 0;
+        if (cuda && d->cc_major) continue;
+        v->exact = false;
+        v->inexact = cuda ? VR_INEXACT_CAPABILITY : VR_INEXACT_NOT_CUDA;
+        v->inexact_device = b->device;
     }
     v->host = p->host;
     v->host_short_bytes = beyond(p->host.model_bytes + p->host.context_bytes + p->host.compute_bytes + p->output_bytes,

@@ -12,12 +12,17 @@ struct vr_judged {
     bool output;
     struct vr_use use; /* exact */
     uint64_t free_bytes, reserve_bytes;
+    uint64_t beside_bytes;   /* kernels' scratch memory and the like, as far as the reserve has no room for it */
     uint64_t overhead_bytes; /* what its runtime takes beside that, where it was measured; part of the reserve */
     uint64_t short_bytes;    /* more than is free */
     uint64_t over_bytes;     /* more than free less reserve; at least short_bytes */
     bool no_cache;           /* holds layers, but none with attention: the engine fails to allocate an empty cache */
     double ms[VR_N_PHASES];
 };
+
+/* Why the bytes of a verdict are an estimate. */
+enum vr_inexact { VR_EXACT, VR_INEXACT_NOT_CUDA, VR_INEXACT_CAPABILITY };
+#define VR_ASSUMED_CC 860 /* of a card that nobody knows: most are no older */
 
 struct vr_verdict {
     struct vr_judged devices[VR_MAX_VGPUS]; /* in placement order */
@@ -28,8 +33,9 @@ struct vr_verdict {
     bool host_no_cache;        /* as for a device */
     double host_ms[VR_N_PHASES];
     bool fits, pipeline, flash;
-    bool exact;          /* false: an estimate, because … */
-    const char *inexact; /* … of this (a static sentence) */
+    bool exact;
+    enum vr_inexact inexact;
+    uint16_t inexact_device; /* of the machine: because of it */
     uint32_t n_ctx;
     struct vr_price price, empty, full; /* at the fill that was asked for, with an empty and with a full context */
     double cost[VR_N_GOALS];            /* at the fill that was asked for (vr_price_cost()) */
@@ -37,6 +43,10 @@ struct vr_verdict {
     double pinned_tok_s; /* prompts, if the host's weights were in pinned memory instead of a mapped file */
     double proof_ms;
 };
+
+uint64_t vr_use_bytes(const struct vr_use *u);
+/* What a device must have: its buffers, and what is beside them. */
+uint64_t vr_judged_bytes(const struct vr_judged *j);
 
 /* All devices of the machine that may be used, as the trial's devices; at most VR_MAX_VGPUS. */
 bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, struct vr_vgpu_spec *out,

@@ -8,8 +8,8 @@
 #include "fit/outcome.h"
 
 #define USUAL       4096
-#define CELL_PAD    256
-#define MAX_GUESSES 6 /* after which the arithmetic is not asked any more */
+#define CELL_PAD    256 /* the engine rounds the cells of each sequence up to a multiple of this */
+#define MAX_GUESSES 6   /* after which the arithmetic is not asked any more */
 
 /* What a context may not exceed: what a usual one leaves on the host, by the verdict and by the planner's count. */
 struct limit {
@@ -20,7 +20,7 @@ struct limit {
 struct hunt {
     struct vr_planner planner;
     struct vr_fit_ask ask;
-    const struct vr_goal *wish;
+    const struct vr_goal *goal;
     bool whole;    /* with companions: without the planner's arithmetic */
     uint32_t step; /* tokens */
     struct limit limit;
@@ -28,12 +28,14 @@ struct hunt {
     uint32_t dry_runs;
 };
 
+uint32_t vr_context_step(const struct vr_context *c) { return CELL_PAD * (c->n_seq && !c->kv_unified ? c->n_seq : 1); }
+
 /* Does a context of n steps fit within the limit? `out` is what was planned. */
 static bool proves(struct hunt *h, uint32_t n, struct vr_outcome *out, struct vr_err *err)
 {
     *out = (struct vr_outcome){ 0 };
     h->ask.context.n_ctx = n * h->step;
-    bool ok = h->whole ? vr_fit_plan(&h->ask, h->wish, out, err)
+    bool ok = h->whole ? vr_fit_plan(&h->ask, h->goal, out, err)
                        : vr_planner_prove(&h->planner, h->ask.context.n_ctx, out, err);
     h->dry_runs += out->dry_runs;
     const struct vr_verdict *v = &out->verdict;
@@ -108,8 +110,8 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
             !h->whole && round < MAX_GUESSES && !next ? guess(h, low, high, round > 0) : low + (high - low) / 2;
         if (at == low || next) at = low + 1;
         struct vr_outcome now;
-        struct vr_err why = { 0 };
-        bool ok = tries(h, at, at == low + 1, &now, &why);
+        struct vr_err no = { 0 };
+        bool ok = tries(h, at, at == low + 1, &now, &no);
         next = ok && !next;
         if (ok) {
             vr_outcome_move(out, &now);
@@ -118,15 +120,16 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
             continue;
         }
         vr_outcome_done(&now);
-        if (why.code != VR_OK && why.code != VR_ENOFIT) {
-            *err = why;
+        if (no.code != VR_OK && no.code != VR_ENOFIT) {
+            *err = no;
             return false;
         }
         sure = at == low + 1;
         high = at;
     }
-    out->how =
-        low == most ? "planned for all that the model was trained for" : "planned for the largest context that fits";
+    struct vr_reason why = { .kind = low == most ? VR_REASON_CONTEXT_TRAINED : VR_REASON_CONTEXT_LARGEST,
+                             .figures = { [VR_FIGURE_N_CTX] = out->verdict.n_ctx } };
+    vr_outcome_reason_first(out, &why);
     return true;
 }
 
@@ -136,9 +139,9 @@ bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct 
     struct hunt *h = calloc(1, sizeof *h);
     if (!h) return vr_fail_nomem(err, "planning");
     h->ask = *a;
-    h->wish = w;
+    h->goal = w;
     h->whole = vr_companions_any(a);
-    h->step = CELL_PAD * (a->context.n_seq && !a->context.kv_unified ? a->context.n_seq : 1);
+    h->step = vr_context_step(&a->context);
     uint32_t most = a->model->n_ctx_train / h->step, low = USUAL / h->step;
     if (low > most) low = most;
     if (low == 0) low = 1;

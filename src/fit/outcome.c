@@ -30,7 +30,9 @@ bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober
                       struct vr_err *err)
 {
     struct vr_judge_setup setup = vr_outcome_setup(a, prober);
-    return vr_judge(&setup, &o->trial, &o->verdict, err);
+    if (!vr_judge(&setup, &o->trial, &o->verdict, err)) return false;
+    vr_outcome_explain_verdict(o);
+    return true;
 }
 
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from)

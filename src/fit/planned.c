@@ -107,7 +107,7 @@ static bool confirm(struct vr_planner *s, const struct vr_plan *plan, struct vr_
     if (s->observed.rows) s->ask.observed = &s->observed;
     learn(s, plan, &now->verdict);
     if (plan->pipeline && !now->verdict.pipeline) s->ask.no_pipeline = true;
-    now->how = "planned";
+    vr_outcome_explain_verdict(now);
     return true;
 }
 

@@ -1,55 +1,80 @@
-/* Why a placement is as it is, one sentence per decision, each computed from the numbers of the outcome. */
-#include <inttypes.h>
+/* Collects why a placement is as it is, one reason per decision, each computed from the numbers of the outcome. */
+#include "fit/reasons.h"
+
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/text.h"
 #include "fit/outcome.h"
-#include "hw/gpus.h"
 
 #define FULL 0.97 /* of its budget: nothing that matters fits on it any more */
 #define ROOM 0.90 /* less than this, and it was spared */
+
+/* --- the tables --- */
+
+_Static_assert(VR_N_FIGURES <= 64, "one bit each");
+_Static_assert(VR_MAX_DEVICES < 63, "one bit each, and the host's");
+
+#define HAS(name) (UINT64_C(1) << VR_FIGURE_##name)
+static const struct vr_reason_row rows[] = {
+#define REASON(about_, kind, json, figures_)                                                                           \
+    [VR_REASON_##kind] = { .name = json, .about = VR_ABOUT_##about_, .figures = figures_ },
+#include "fit/reasons.def"
+#undef REASON
+};
+
+static const struct vr_figure_row figures[] = {
+#define FIGURE(name_, json, unit_) [VR_FIGURE_##name_] = { .name = json, .unit = VR_UNIT_##unit_ },
+#include "fit/figures.def"
+#undef FIGURE
+};
+
+const struct vr_reason_row *vr_reason_row(enum vr_reason_kind kind) { return &rows[kind]; }
+
+const struct vr_figure_row *vr_figure_row(enum vr_figure figure) { return &figures[figure]; }
+
+/* --- collecting --- */
+
+void vr_outcome_reason(struct vr_outcome *o, const struct vr_reason *r)
+{
+    if (o->n_reasons < VR_MAX_REASONS) o->reasons[o->n_reasons++] = *r;
+}
+
+void vr_outcome_reason_first(struct vr_outcome *o, const struct vr_reason *r)
+{
+    if (o->n_reasons == VR_MAX_REASONS) o->n_reasons--;
+    memmove(o->reasons + 1, o->reasons, o->n_reasons * sizeof o->reasons[0]);
+    o->reasons[0] = *r;
+    o->n_reasons++;
+}
 
 struct teller {
     const struct vr_fit_ask *a;
     const struct vr_fixed *fixed;
     struct vr_outcome *o;
-    bool failed;
 };
 
-static void tell(struct teller *t, const char *fmt, ...) VR_PRINTF(2, 3);
-static void tell(struct teller *t, const char *fmt, ...)
+static void tell(struct teller *t, struct vr_reason r) { vr_outcome_reason(t->o, &r); }
+
+static uint64_t bit(int device) { return UINT64_C(1) << device; }
+
+static uint64_t all_devices(const struct vr_verdict *v)
 {
-    if (t->o->n_reasons == VR_MAX_REASONS) return;
-    VR_AUTO_BUF text = { 0 };
-    va_list ap;
-    va_start(ap, fmt);
-    vr_buf_addv(&text, fmt, ap);
-    va_end(ap);
-    const char *kept = text.failed ? NULL : vr_arena_strdup(&t->o->arena, text.data);
-    if (kept)
-        t->o->reasons[t->o->n_reasons++] = kept;
-    else
-        t->failed = true;
+    uint64_t mask = 0;
+    for (size_t i = 0; i < v->n_devices; i++) mask |= bit(v->devices[i].device);
+    return mask;
 }
 
-static const struct vr_device *device_of(const struct teller *t, const struct vr_judged *j)
+/* Of its budget, which is what companions leave. */
+static bool filled(const struct teller *t, const struct vr_judged *j, double share)
 {
-    return &t->a->machine->devices[j->device];
+    const struct vr_budgets *b = t->a->budgets;
+    for (size_t i = 0; i < b->n; i++)
+        if (b->items[i].device == j->device)
+            return (double)vr_judged_bytes(j) >= share * (double)b->items[i].budget_bytes;
+    return false;
 }
 
-static uint64_t used(const struct vr_judged *j)
-{
-    return j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
-}
-
-static bool filled(const struct vr_judged *j, double share)
-{
-    uint64_t budget = j->free_bytes > j->reserve_bytes ? j->free_bytes - j->reserve_bytes : 0;
-    return (double)used(j) >= share * (double)budget;
-}
-
-static bool is_full(const struct vr_judged *j) { return filled(j, FULL); }
+static bool is_full(const struct teller *t, const struct vr_judged *j) { return filled(t, j, FULL); }
 
 /* The lightest layer with its cache: what a card must at least be able to take. */
 static uint64_t lightest_layer(const struct vr_fit_ask *a, const struct vr_footprint *f)
@@ -81,26 +106,22 @@ static void tell_left_out(struct teller *t, const struct vr_footprint *f)
         if (slowest == 0 || gbs < slowest) slowest = gbs;
         if (compute == 0 || v->devices[i].use.compute_bytes < compute) compute = v->devices[i].use.compute_bytes;
     }
-    struct vr_num x;
+    uint64_t need = compute + lightest_layer(t->a, f);
     for (size_t b = 0; b < t->a->budgets->n; b++) {
         const struct vr_budget *item = &t->a->budgets->items[b];
-        const struct vr_device *d = &t->a->machine->devices[item->device];
-        bool in_use = false;
-        for (size_t i = 0; i < v->n_devices; i++) in_use |= v->devices[i].device == item->device;
-        if (in_use) continue;
-        uint64_t need = compute + lightest_layer(t->a, f);
+        if (all_devices(v) & bit(item->device)) continue;
+        struct vr_reason r = { .kind = VR_REASON_NOT_WORTH_IT, .devices = bit(item->device) };
         double gbs = t->a->speeds->places[item->device].gbs;
-        if (t->fixed->has_gpu_layers && t->fixed->n_gpu_layers == 0)
-            tell(t, "%s (%s) left out: --n-gpu-layers 0 leaves nothing for it", d->id, vr_gpu_short(d->name));
-        else if (need > item->budget_bytes)
-            tell(t, "%s (%s) left out: its compute buffer and one layer need %s MiB more than it has", d->id,
-                 vr_gpu_short(d->name), vr_fmt_mib(&x, need - item->budget_bytes, 0));
-        else if (v->n_devices && gbs <= slowest && v->host_layers == 0)
-            tell(t, "%s (%s) left out: the others hold %s, and none of them is slower", d->id, vr_gpu_short(d->name),
-                 user_moves_to_host(t->fixed) ? "the rest" : "everything");
-        else
-            tell(t, "%s (%s) left out: what it could hold would not pay for the way to it and back", d->id,
-                 vr_gpu_short(d->name));
+        if (t->fixed->has_gpu_layers && t->fixed->n_gpu_layers == 0) {
+            r.kind = VR_REASON_NO_GPU_LAYERS;
+        } else if (need > item->budget_bytes) {
+            r.kind = VR_REASON_TOO_SMALL;
+            r.figures[VR_FIGURE_SHORT_BYTES] = (double)(need - item->budget_bytes);
+        } else if (v->n_devices && gbs <= slowest && v->host_layers == 0) {
+            r.kind = VR_REASON_NOT_NEEDED;
+            r.figures[VR_FIGURE_OVERRIDDEN] = user_moves_to_host(t->fixed);
+        }
+        tell(t, r);
     }
 }
 
@@ -119,71 +140,67 @@ static void tell_slowest(struct teller *t)
         const struct vr_judged *j = &v->devices[i];
         if (t->a->speeds->places[j->device].gbs <= t->a->speeds->places[slow->device].gbs) continue;
         faster++;
-        full += is_full(j);
+        full += is_full(t, j);
     }
-    if (faster && full == faster && !filled(slow, ROOM))
-        tell(t,
-             "layers %" PRIu32 "-%" PRIu32
-             " on %s (%s): it is the slowest card, so it gets only what the others cannot hold",
-             slow->first_layer, slow->first_layer + slow->n_layers - 1, device_of(t, slow)->id,
-             vr_gpu_short(device_of(t, slow)->name));
+    if (faster && full == faster && !filled(t, slow, ROOM))
+        tell(t, (struct vr_reason){ .kind = VR_REASON_SLOWEST_LAST,
+                                    .devices = bit(slow->device),
+                                    .figures = { [VR_FIGURE_FIRST_LAYER] = slow->first_layer,
+                                                 [VR_FIGURE_LAST_LAYER] = slow->first_layer + slow->n_layers - 1 } });
 }
 
 static void tell_host_layers(struct teller *t)
 {
-    uint32_t n = t->o->verdict.host_layers;
-    const char *stay = n == 1 ? " stays" : "s stay";
     const struct vr_budgets *b = t->a->budgets;
-    if (n && t->fixed->has_gpu_layers)
-        tell(t, "%" PRIu32 " layer%s in host memory, as --n-gpu-layers %" PRIu32 " asks", n, stay,
-             t->fixed->n_gpu_layers);
-    else if (n && b->n == 1)
-        tell(t, "%" PRIu32 " layer%s in host memory: %s (%s) is too small for all of them", n, stay,
-             t->a->machine->devices[b->items[0].device].id,
-             vr_gpu_short(t->a->machine->devices[b->items[0].device].name));
-    else if (n)
-        tell(t, "%" PRIu32 " layer%s in host memory: %s", n, stay,
-             b->n ? "the devices together are too small" : "there is no GPU to use");
+    struct vr_reason r = { .figures = { [VR_FIGURE_N_LAYERS] = t->o->verdict.host_layers } };
+    if (t->o->verdict.host_layers == 0) return;
+    if (t->fixed->has_gpu_layers) {
+        r.kind = VR_REASON_HOST_LAYERS_ASKED;
+        r.figures[VR_FIGURE_N_GPU_LAYERS] = t->fixed->n_gpu_layers;
+    } else {
+        r.kind = b->n ? VR_REASON_HOST_LAYERS_NO_ROOM : VR_REASON_HOST_LAYERS_NO_GPU;
+        for (size_t i = 0; i < b->n; i++) r.devices |= bit(b->items[i].device);
+    }
+    tell(t, r);
 }
 
-static void tell_host(struct teller *t, const struct vr_footprint *f)
+/* Weights of layers that are on a device themselves. */
+static void tell_host_weights(struct teller *t, const struct vr_footprint *f)
 {
     const struct vr_verdict *v = &t->o->verdict;
-    struct vr_num x;
-    tell_host_layers(t);
-    uint64_t beyond_input = v->host.model_bytes > f->input_host_bytes ? v->host.model_bytes - f->input_host_bytes : 0;
-    if (beyond_input == 0 || v->host_layers) return;
-    size_t full = 0;
-    for (size_t i = 0; i < v->n_devices; i++) full += is_full(&v->devices[i]);
-    const char *size = vr_fmt_bytes(&x, beyond_input), *what = t->a->model->n_expert ? "experts" : "weights";
-    if (user_moves_to_host(t->fixed) && full == 0)
-        tell(t, "%s of %s stay in host memory, as --override-tensor asks", size, what);
-    else if (user_moves_to_host(t->fixed))
-        tell(t, "%s of %s stay in host memory: --override-tensor asks for some, and %zu of %zu devices are full", size,
-             what, full, v->n_devices);
-    else if (v->n_devices == 1)
-        tell(t, "%s of %s stay in host memory: no more of them fit on %s (%s)", size, what,
-             device_of(t, &v->devices[0])->id, vr_gpu_short(device_of(t, &v->devices[0])->name));
-    else
-        tell(t, "%s of %s stay in host memory: %zu of %zu devices are full", size, what, full, v->n_devices);
+    if (v->host.model_bytes <= f->input_host_bytes || v->host_layers) return;
+    uint64_t full = 0;
+    for (size_t i = 0; i < v->n_devices; i++) full |= is_full(t, &v->devices[i]) ? bit(v->devices[i].device) : 0;
+    struct vr_reason r = { .figures = { [VR_FIGURE_HOST_BYTES] = (double)(v->host.model_bytes - f->input_host_bytes),
+                                        [VR_FIGURE_EXPERTS] = t->a->model->n_expert > 0 } };
+    bool asked = user_moves_to_host(t->fixed);
+    if (asked && !full) {
+        r.kind = VR_REASON_HOST_WEIGHTS_ASKED;
+    } else if (!asked && (v->n_devices == 1 || !full)) {
+        r.kind = VR_REASON_HOST_WEIGHTS_NO_ROOM;
+        r.devices = all_devices(v);
+    } else {
+        r.kind = asked ? VR_REASON_HOST_WEIGHTS_AND_FULL : VR_REASON_HOST_WEIGHTS_FULL;
+        r.devices = full;
+        r.figures[VR_FIGURE_N_FULL] = __builtin_popcountll(full);
+        r.figures[VR_FIGURE_N_DEVICES] = (double)v->n_devices;
+    }
+    tell(t, r);
     if (v->n_devices > 1)
-        tell(t, "%s (%s) comes first: prompts bring the weights of the host to it, over its link of %.0f GB/s",
-             device_of(t, &v->devices[0])->id, vr_gpu_short(device_of(t, &v->devices[0])->name),
-             t->a->speeds->places[v->devices[0].device].link_gbs);
+        tell(t, (struct vr_reason){
+                    .kind = VR_REASON_FIRST_BY_LINK,
+                    .devices = bit(v->devices[0].device),
+                    .figures = { [VR_FIGURE_LINK_GBS] = t->a->speeds->places[v->devices[0].device].link_gbs } });
 }
 
 static void tell_pipeline(struct teller *t)
 {
     const struct vr_verdict *v = &t->o->verdict;
     if (v->n_devices < 2) return;
-    if (v->pipeline)
-        tell(t, "pipeline copies on: they fit, and prompts run on all devices at once");
-    else if (t->o->trial.n_overrides)
-        tell(t, "pipeline copies off: the engine has none when tensors are moved by name");
-    else if (v->host_layers)
-        tell(t, "pipeline copies off: the engine has none while layers are on the host");
-    else
-        tell(t, "pipeline copies off: the memory that they take would move layers to slower places");
+    tell(t, (struct vr_reason){ .kind = v->pipeline               ? VR_REASON_PIPELINE_ON
+                                        : t->o->trial.n_overrides ? VR_REASON_PIPELINE_OVERRIDES
+                                        : v->host_layers          ? VR_REASON_PIPELINE_HOST_LAYERS
+                                                                  : VR_REASON_PIPELINE_MEMORY });
 }
 
 /* A reserve that bench made smaller is told once per kind of card. */
@@ -194,17 +211,18 @@ static void tell_reserve(struct teller *t)
     for (size_t i = 0; i < t->o->verdict.n_devices; i++) {
         const struct vr_judged *j = &t->o->verdict.devices[i];
         const struct vr_device *d = &m->devices[j->device];
-        struct vr_num all, runtime;
         if (!d->measured.runtime_bytes || j->reserve_bytes != vr_device_reserve(d) || !strcmp(d->name, told)) continue;
         told = d->name;
-        tell(t, "reserve %s MiB on %s: its runtime was measured to take %s, and %d are left as a margin",
-             vr_fmt_mib(&all, j->reserve_bytes, 0), d->id,
-             vr_fmt_mib(&runtime, d->measured.runtime_bytes + d->measured.blas_bytes, 0), VR_RESERVE_MARGIN_MIB);
+        uint64_t runtime = d->measured.runtime_bytes + d->measured.blas_bytes;
+        tell(t, (struct vr_reason){ .kind = VR_REASON_RESERVE_MEASURED,
+                                    .devices = bit(j->device),
+                                    .figures = { [VR_FIGURE_RESERVE_BYTES] = (double)j->reserve_bytes,
+                                                 [VR_FIGURE_RUNTIME_BYTES] = (double)runtime,
+                                                 [VR_FIGURE_MARGIN_BYTES] = (double)VR_RESERVE_MARGIN_MIB * VR_MIB } });
     }
 }
 
 #define WORTH_TELLING 1.3
-#define ROUNDING      1e-3 /* what a percentage with one digit can tell */
 
 /* Weights that stay on the host cross to the device for every batch of a prompt. */
 static void tell_pinned(struct teller *t)
@@ -212,9 +230,7 @@ static void tell_pinned(struct teller *t)
     double now = t->o->verdict.price.prefill_tok_s, pinned = t->o->verdict.pinned_tok_s;
     if (now > 0 && pinned > now * WORTH_TELLING)
         tell(t,
-             "prompts would be read about %.1f times as fast with --no-mmap: what stays on the host is then sent from "
-             "pinned memory; loading takes longer",
-             pinned / now);
+             (struct vr_reason){ .kind = VR_REASON_NO_MMAP_FASTER, .figures = { [VR_FIGURE_SPEEDUP] = pinned / now } });
 }
 
 /* What the user fixed was not searched. */
@@ -223,18 +239,26 @@ static bool any_fixed(const struct vr_fixed *f)
     return f->has_gpu_layers || f->n_split || f->order || f->n_overrides;
 }
 
+#define ROUNDING 1e-3 /* what a percentage with one digit can tell */
+
 static void tell_proof(struct teller *t)
 {
     const struct vr_outcome *o = t->o;
     double cost = o->verdict.cost[o->optimize];
-    const char *with = any_fixed(t->fixed) ? " with what you fixed" : "";
-    if (o->optimal)
-        tell(t, "no other placement%s is faster: the search was exhaustive", with);
-    else if (o->lower_bound > 0 && cost < o->lower_bound * (1 + 0.5 * ROUNDING))
-        tell(t, "no other placement%s is faster by even 0.1 %%", with);
-    else if (o->lower_bound > 0)
-        tell(t, "at most %.1f %% slower than the best possible: no placement%s takes less than %.2f ms",
-             100 * (cost / o->lower_bound - 1), with, o->lower_bound);
+    struct vr_reason r = { .figures = { [VR_FIGURE_FIXED] = any_fixed(t->fixed),
+                                        [VR_FIGURE_PREFILL] = o->optimize == VR_OPTIMIZE_PREFILL,
+                                        [VR_FIGURE_BALANCED] = o->optimize == VR_OPTIMIZE_BALANCED } };
+    if (!o->optimal && o->lower_bound <= 0) return;
+    if (o->optimal) {
+        r.kind = VR_REASON_OPTIMAL;
+    } else if (cost < o->lower_bound * (1 + 0.5 * ROUNDING)) {
+        r.kind = VR_REASON_NEARLY_OPTIMAL;
+    } else {
+        r.kind = VR_REASON_BOUNDED;
+        r.figures[VR_FIGURE_SLOWER_PERCENT] = 100 * (cost / o->lower_bound - 1);
+        r.figures[VR_FIGURE_LOWER_BOUND_MS] = o->lower_bound;
+    }
+    tell(t, r);
 }
 
 bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed, struct vr_outcome *o,
@@ -245,10 +269,105 @@ bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed
     if (!vr_footprint_compute(a->model, &o->trial.context, &f, err)) return false;
     tell_left_out(&t, &f);
     tell_slowest(&t);
-    tell_host(&t, &f);
+    tell_host_layers(&t);
+    tell_host_weights(&t, &f);
     tell_pipeline(&t);
     tell_reserve(&t);
     tell_pinned(&t);
     tell_proof(&t);
-    return !t.failed || vr_fail_nomem(err, "explaining a plan");
+    return true;
+}
+
+void vr_outcome_explain_verdict(struct vr_outcome *o)
+{
+    const struct vr_verdict *v = &o->verdict;
+    struct teller t = { .o = o };
+    if (!v->exact) {
+        struct vr_reason r = { .kind = VR_REASON_ESTIMATE_NOT_CUDA, .devices = bit(v->inexact_device) };
+        if (v->inexact == VR_INEXACT_CAPABILITY) {
+            r.kind = VR_REASON_ESTIMATE_CAPABILITY;
+            r.figures[VR_FIGURE_COMPUTE_CAPABILITY] = VR_ASSUMED_CC / 100.0;
+        }
+        tell(&t, r);
+    }
+    struct vr_reason scratch = { .kind = VR_REASON_BESIDE_BUFFERS };
+    for (size_t i = 0; i < v->n_devices; i++) {
+        if (v->devices[i].beside_bytes == 0) continue;
+        scratch.devices |= bit(v->devices[i].device);
+        scratch.figures[VR_FIGURE_BESIDE_BYTES] += (double)v->devices[i].beside_bytes;
+    }
+    if (scratch.devices) tell(&t, scratch);
+}
+
+/* --- devices that may not be used, and places that are too small --- */
+
+struct vr_reason vr_reason_excluded(const struct vr_excluded *e)
+{
+    static const enum vr_reason_kind kinds[] = {
+        [VR_EXCLUDED_NOT_CHOSEN] = VR_REASON_NOT_CHOSEN,
+        [VR_EXCLUDED_NOT_VISIBLE] = VR_REASON_NOT_VISIBLE,
+        [VR_EXCLUDED_MEMORY_UNKNOWN] = VR_REASON_MEMORY_UNKNOWN,
+        [VR_EXCLUDED_RESERVE_TAKES_ALL] = VR_REASON_RESERVE_TAKES_ALL,
+        [VR_EXCLUDED_BELOW_MIN_BUDGET] = VR_REASON_BELOW_MIN_BUDGET,
+        [VR_EXCLUDED_ALLOCATION_FAILED] = VR_REASON_ALLOCATION_FAILED,
+    };
+    uint64_t budget = e->free_bytes > e->reserve_bytes ? e->free_bytes - e->reserve_bytes : 0;
+    return (struct vr_reason){ .kind = kinds[e->why],
+                               .devices = bit(e->device),
+                               .figures = { [VR_FIGURE_FREE_BYTES] = (double)e->free_bytes,
+                                            [VR_FIGURE_RESERVE_BYTES] = (double)e->reserve_bytes,
+                                            [VR_FIGURE_BUDGET_BYTES] = (double)budget,
+                                            [VR_FIGURE_MIN_BUDGET_BYTES] = (double)e->min_budget_bytes } };
+}
+
+static struct vr_reason shortage(uint64_t place, uint64_t short_bytes, uint64_t need_bytes, uint64_t free_bytes)
+{
+    return (struct vr_reason){ .kind = VR_REASON_SHORT,
+                               .devices = place,
+                               .figures = { [VR_FIGURE_SHORT_BYTES] = (double)short_bytes,
+                                            [VR_FIGURE_NEED_BYTES] = (double)need_bytes,
+                                            [VR_FIGURE_FREE_BYTES] = (double)free_bytes } };
+}
+
+static struct vr_reason empty_cache(uint64_t place, uint32_t first_layer, uint32_t n_layers)
+{
+    return (struct vr_reason){
+        .kind = VR_REASON_EMPTY_CACHE,
+        .devices = place,
+        .figures = { [VR_FIGURE_FIRST_LAYER] = first_layer, [VR_FIGURE_LAST_LAYER] = first_layer + n_layers - 1 }
+    };
+}
+
+static bool device_shortage(const struct vr_outcome *o, const struct vr_judged *j, struct vr_reason *out)
+{
+    uint64_t companions = vr_outcome_companion_bytes(o, j->device), place = bit(j->device);
+    if (companions && j->over_bytes)
+        *out = (struct vr_reason){ .kind = VR_REASON_SHORT_BY_COMPANIONS,
+                                   .devices = place,
+                                   .figures = { [VR_FIGURE_OVER_BYTES] = (double)j->over_bytes,
+                                                [VR_FIGURE_COMPANION_BYTES] = (double)companions } };
+    else if (j->short_bytes)
+        *out = shortage(place, j->short_bytes, vr_judged_bytes(j), j->free_bytes);
+    else if (j->no_cache)
+        *out = empty_cache(place, j->first_layer, j->n_layers);
+    else if (j->over_bytes)
+        *out = (struct vr_reason){ .kind = VR_REASON_RESERVE_NEEDED,
+                                   .devices = place,
+                                   .figures = { [VR_FIGURE_OVER_BYTES] = (double)j->over_bytes,
+                                                [VR_FIGURE_RESERVE_BYTES] = (double)j->reserve_bytes } };
+    return j->short_bytes || j->over_bytes || j->no_cache;
+}
+
+size_t vr_outcome_shortages(const struct vr_fit_ask *a, const struct vr_outcome *o,
+                            struct vr_reason out[VR_MAX_REASONS])
+{
+    const struct vr_verdict *v = &o->verdict;
+    uint64_t host_free = a->machine->host.ram_free_bytes;
+    size_t n = 0;
+    _Static_assert(VR_MAX_VGPUS + 2 <= VR_MAX_REASONS, "every place can be too small");
+    for (size_t i = 0; i < v->n_devices; i++) n += device_shortage(o, &v->devices[i], &out[n]);
+    if (v->host_no_cache) out[n++] = empty_cache(VR_REASON_HOST, 0, v->host_layers);
+    if (v->host_short_bytes)
+        out[n++] = shortage(VR_REASON_HOST, v->host_short_bytes, host_free + v->host_short_bytes, host_free);
+    return n;
 }

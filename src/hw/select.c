@@ -1,8 +1,7 @@
 /* Selection: first what the user named, then what memory allows, then the order. Every device of the machine ends up in
- * exactly one of the two lists, and those left out have a reason that can be printed as it is. */
+ * exactly one of the two lists, and those left out with why. */
 #include "hw/select.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,17 +145,6 @@ static bool parse_reserves(const struct vr_machine *m, const char *list, uint64_
     return true;
 }
 
-static void exclude(struct vr_budgets *out, size_t device, const char *fmt, ...) VR_PRINTF(3, 4);
-static void exclude(struct vr_budgets *out, size_t device, const char *fmt, ...)
-{
-    struct vr_excluded *e = &out->excluded[out->n_excluded++];
-    e->device = (uint16_t)device;
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(e->reason, sizeof e->reason, fmt, ap);
-    va_end(ap);
-}
-
 /* As CUDA reads it: what comes behind an entry that names no device is not seen either. */
 static bool is_visible(const struct vr_device *d, const char *list)
 {
@@ -177,24 +165,22 @@ static void sort_out(const struct vr_machine *m, size_t i, bool chosen, bool vis
                      struct vr_budgets *out)
 {
     const struct vr_device *d = &m->devices[i];
-    struct vr_num has, less, need;
-    vr_fmt_mib(&has, d->free_bytes, 0);
-    vr_fmt_mib(&less, reserve, 0);
-    if (!chosen) {
-        exclude(out, i, "not named in --devices");
-    } else if (!visible) {
-        exclude(out, i, "not named in CUDA_VISIBLE_DEVICES");
-    } else if (!d->total_bytes) {
-        exclude(out, i, "its memory is unknown: name it with --gpus NAME:MiB or a profile");
-    } else if (d->free_bytes <= reserve) {
-        exclude(out, i, "%s MiB are free, and the reserve of %s MiB leaves nothing", has.s, less.s);
-    } else if (d->free_bytes - reserve < min) {
-        struct vr_num left;
-        exclude(out, i, "a budget of %s MiB (%s free less %s reserve) is below --min-budget-mib %s",
-                vr_fmt_mib(&left, d->free_bytes - reserve, 0), has.s, less.s, vr_fmt_mib(&need, min, 0));
-    } else {
-        out->items[out->n++] = (struct vr_budget){ (uint16_t)i, d->free_bytes - reserve, reserve };
+    uint64_t budget = d->free_bytes > reserve ? d->free_bytes - reserve : 0;
+    if (chosen && visible && d->total_bytes && budget && budget >= min) {
+        out->items[out->n++] = (struct vr_budget){ (uint16_t)i, budget, reserve };
+        return;
     }
+    out->excluded[out->n_excluded++] = (struct vr_excluded){
+        .device = (uint16_t)i,
+        .why = !chosen           ? VR_EXCLUDED_NOT_CHOSEN
+               : !visible        ? VR_EXCLUDED_NOT_VISIBLE
+               : !d->total_bytes ? VR_EXCLUDED_MEMORY_UNKNOWN
+               : !budget         ? VR_EXCLUDED_RESERVE_TAKES_ALL
+                                 : VR_EXCLUDED_BELOW_MIN_BUDGET,
+        .free_bytes = d->free_bytes,
+        .reserve_bytes = reserve,
+        .min_budget_bytes = min,
+    };
 }
 
 static uint64_t weight(const struct vr_machine *m, const struct vr_budget *b, enum vr_device_order order)

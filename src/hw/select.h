@@ -32,9 +32,20 @@ struct vr_budget {
     uint64_t budget_bytes, reserve_bytes; /* budget = free - reserve, always > 0 */
 };
 
+/* Why a device may not be used. */
+enum vr_exclusion {
+    VR_EXCLUDED_NOT_CHOSEN,        /* by --devices */
+    VR_EXCLUDED_NOT_VISIBLE,       /* by CUDA_VISIBLE_DEVICES */
+    VR_EXCLUDED_MEMORY_UNKNOWN,    /* nobody knows how much it has */
+    VR_EXCLUDED_RESERVE_TAKES_ALL, /* no more is free than the reserve */
+    VR_EXCLUDED_BELOW_MIN_BUDGET,  /* less than --min-budget-mib is left */
+    VR_EXCLUDED_ALLOCATION_FAILED, /* earlier nothing could be allocated of what it says is free */
+};
+
 struct vr_excluded {
     uint16_t device;
-    char reason[160];
+    enum vr_exclusion why;
+    uint64_t free_bytes, reserve_bytes, min_budget_bytes; /* as far as they matter for it */
 };
 
 struct vr_budgets {

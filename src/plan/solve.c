@@ -21,7 +21,7 @@
 #define MAX_KICKS     96
 #define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
 #define EQUAL         1e-3    /* of the time: no difference that anybody could measure */
-#define FINE          0.002    /* a gap with which a search may end … */
+#define FINE          0.002   /* a gap with which a search may end … */
 #define HOPE          0.02    /* … when it closed no more than this share of it */
 
 struct solver {

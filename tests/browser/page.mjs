@@ -43,6 +43,11 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   for (const part of ['Devstral', 'RTX 3090', 'layers 0–39, output', '936 GB/s', 'PCIe 4 x8', 'Left out', 'CUDA2', 'search was exhaustive', 'Predicted', 'Measured', 'Host memory', 'KV cache'])
     ok(text.includes(part), `'${part}' is missing in ${text}`);
   const plan = (await s.get('/api/plan')).json;
+  // reasons by kind; a card that is left out is told once, below "Left out"
+  const told = await page.locator('#panel-plan li[data-kind]').evaluateAll((all) => all.map((e) => e.dataset.kind));
+  equal(told, plan.reasons.map((r) => r.kind).filter((k) => k !== 'not_needed'), 'reasons');
+  equal(plan.excluded.map((x) => [x.id, x.kind]), ['CUDA1', 'CUDA2', 'CUDA3'].map((id) => [id, 'not_needed']), 'excluded');
+  ok(!/left out: /.test(text), 'the heading says it');
   const bar = page.locator('#panel-plan .bar').first();
   equal(await bar.locator('.seg.k-l0, .seg.k-l1').count(), plan.devices[0].layers.length, 'layers');
   // the bar's pieces are as wide as their bytes
@@ -61,6 +66,18 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   await page.getByText('The same in llama.cpp’s own server').click();
   await page.getByRole('button', { name: 'Copy' }).first().click();
   ok(/^llama-server -ngl 41 /.test(await page.evaluate(() => navigator.clipboard.readText())), 'the flags');
+  await page.end();
+});
+
+test('plan: scratch memory beside the buffers has its piece of the bar', async () => {
+  const s = await serve({ args: ['--machine', rig, '--n-ctx', '16384', '--n-batch', '1024', '--n-ubatch', '1024', '--flash-attn', 'off'] });
+  const page = await open(s.url);
+  await page.waitForSelector('#panel-plan .device');
+  const d = (await s.get('/api/plan')).json.devices[0];
+  ok(d.beside_bytes > 0, 'the plan has some');
+  equal(await page.locator('#panel-plan .bar .seg.k-sc').first().getAttribute('aria-label'), `kernels’ scratch memory: ${Math.round(d.beside_bytes / 1048576).toLocaleString('en')} MiB`);
+  ok((await page.innerText('#panel-plan .legend')).includes('scratch memory'), 'the legend');
+  equal(await page.locator('#panel-plan li[data-kind="beside_buffers"]').count(), 1, 'the reason');
   await page.end();
 });
 

@@ -223,13 +223,45 @@ static void test_mmproj(void **state)
     /* what the engine must hold at once at the very least: a picture of 64 x 64 patches before and after a layer's FFN
      */
     assert_true(o.companions[0].use.compute_bytes > UINT64_C(4) * 4096 * (4304 + 1152));
-    assert_non_null(strstr(o.reasons[o.n_reasons - 1], "mmproj on CUDA0 (RTX 3090)"));
+    assert_int_equal(o.reasons[o.n_reasons - 1].kind, VR_REASON_MMPROJ);
+    assert_int_equal(o.reasons[o.n_reasons - 1].devices, 1);
 
     VR_AUTO(vr_model) other = make_mmproj(scratch("other.gguf"), 2560, 2, 1152, 4304);
     s.ask.companions[VR_MMPROJ] = other;
     VR_AUTO_OUTCOME none = { 0 };
     assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
     assert_non_null(strstr(err.msg, "have 2560 numbers, those of Gemma 3 27b It Qat have 5376"));
+}
+
+static const struct vr_reason *find_reason(const struct vr_outcome *o, enum vr_reason_kind kind)
+{
+    for (size_t i = 0; i < o->n_reasons; i++)
+        if (o->reasons[i].kind == kind) return &o->reasons[i];
+    return NULL;
+}
+
+/* A card that holds an mmproj and no layers is not left out. */
+static void test_companion_has_a_card(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    VR_AUTO(vr_model) m = open_model(fixture_path("gemma-3-27b"));
+    VR_AUTO(vr_model) vision = make_mmproj(scratch("vision.gguf"), 5376, 27, 1152, 4304);
+    struct stage s;
+    set_stage(&s, m, "3090-2060", 8192);
+    VR_AUTO_OUTCOME alone = { 0 }, o = { 0 };
+    if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &alone, &err)) fail_msg("%s", err.msg);
+    assert_non_null(find_reason(&alone, VR_REASON_NOT_NEEDED));
+    assert_true(find_reason(&alone, VR_REASON_NOT_NEEDED)->figures[VR_FIGURE_COMPANION] == 0);
+    s.budgets.items[0].budget_bytes = vr_use_bytes(&alone.verdict.devices[0].use) + (64 << 20); /* just the model */
+    s.ask.companions[VR_MMPROJ] = vision;
+    if (!vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err)) fail_msg("%s", err.msg);
+    assert_int_equal(o.companions[0].device, 1);
+    const struct vr_reason *r = find_reason(&o, VR_REASON_NOT_NEEDED);
+    assert_non_null(r);
+    assert_int_equal(r->devices, 2);
+    assert_true(r->figures[VR_FIGURE_COMPANION] == 1);
+    assert_int_equal(find_reason(&o, VR_REASON_MMPROJ_NOT_FASTEST)->devices, 1);
 }
 
 static void test_refusal_and_flags(void **state)
@@ -246,7 +278,7 @@ static void test_refusal_and_flags(void **state)
     VR_AUTO_OUTCOME none = { 0 };
     assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
     assert_int_equal(err.code, VR_ENOFIT);
-    assert_non_null(strstr(err.msg, "not together with its draft (Meta Llama 3.1 8B Instruct), which needs"));
+    assert_non_null(strstr(err.msg, "not together with its draft model (Meta Llama 3.1 8B Instruct), which needs"));
 
     set_stage(&s, m, "2x3090-2x3060", 8192);
     s.ask.companions[VR_DRAFT] = draft;
@@ -267,6 +299,7 @@ static void test_refusal_and_flags(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_best_of_all), cmocka_unit_test(test_never_over),
-                                        cmocka_unit_test(test_mmproj), cmocka_unit_test(test_refusal_and_flags) };
+                                        cmocka_unit_test(test_mmproj), cmocka_unit_test(test_companion_has_a_card),
+                                        cmocka_unit_test(test_refusal_and_flags) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

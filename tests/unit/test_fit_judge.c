@@ -108,6 +108,12 @@ static void test_first_command(void **state)
     assert_int_equal(first->short_bytes >> 20, 4056);
     assert_int_equal(first->over_bytes - first->short_bytes, 1024ull << 20);
     assert_int_equal(o.verdict.devices[1].over_bytes, 0);
+    struct vr_reason why[VR_MAX_REASONS];
+    assert_int_equal(vr_outcome_shortages(&s.ask, &o, why), 1);
+    assert_int_equal(why[0].kind, VR_REASON_SHORT);
+    assert_int_equal(why[0].devices, 1u << first->device);
+    assert_true(why[0].figures[VR_FIGURE_NEED_BYTES] - why[0].figures[VR_FIGURE_FREE_BYTES] ==
+                why[0].figures[VR_FIGURE_SHORT_BYTES]);
     vr_model_free(s.model);
 }
 
@@ -127,6 +133,10 @@ static void test_empty_cache(void **state)
         struct vr_given g = { .n_gpu_layers = -1, .split = rows[i].split, .n_split = 3 };
         if (!vr_fit_given(&s.ask, &g, &o, &err)) fail_msg("%s", err.msg);
         assert_int_equal(o.verdict.devices[1].no_cache, rows[i].refused);
+        struct vr_reason why[VR_MAX_REASONS];
+        size_t n = vr_outcome_shortages(&s.ask, &o, why), empty = 0;
+        for (size_t k = 0; k < n; k++) empty += why[k].kind == VR_REASON_EMPTY_CACHE;
+        assert_int_equal(empty, rows[i].refused && !o.verdict.devices[1].short_bytes);
         vr_model_free(s.model);
     }
 }
@@ -200,6 +210,61 @@ static void test_beside(void **state)
     vr_model_free(s.model);
 }
 
+/* Scratch memory that the reserve has no room for is part of what a card must have, and told. */
+static void test_scratch_is_counted(void **state)
+{
+    (void)state;
+    struct stage s;
+    open_stage(&s, "qwen3-30b-a3b", "3060-12g-64g-ram", "index");
+    s.ask.context.n_ctx = 8192;
+    s.ask.context.n_batch = s.ask.context.n_ubatch = 2048;
+    s.ask.context.flash_attn = s.ask.flash_auto = false; /* the library that multiplies K wants a copy in floats */
+    s.budgets.items[0].reserve_bytes = 64 * VR_MIB;
+    VR_AUTO_OUTCOME o = { 0 }, tight = { 0 };
+    struct vr_err err = { 0 };
+    struct vr_given g = { .n_gpu_layers = -1, .overrides = "ffn_(up|down|gate)_exps=CPU" };
+    if (!vr_fit_given(&s.ask, &g, &o, &err)) fail_msg("%s", err.msg);
+    const struct vr_judged *j = &o.verdict.devices[0];
+    assert_true(j->beside_bytes > 100 * VR_MIB);
+    assert_int_equal(vr_judged_bytes(j), vr_use_bytes(&j->use) + j->beside_bytes);
+    assert_int_equal(o.n_reasons, 1);
+    assert_int_equal(o.reasons[0].kind, VR_REASON_BESIDE_BUFFERS);
+    assert_int_equal((uint64_t)o.reasons[0].figures[VR_FIGURE_BESIDE_BYTES], j->beside_bytes);
+    s.budgets.items[0].budget_bytes = vr_judged_bytes(j) - 1; /* the buffers have room, the scratch memory has not */
+    if (!vr_fit_given(&s.ask, &g, &tight, &err)) fail_msg("%s", err.msg);
+    assert_false(tight.verdict.fits);
+    assert_int_equal(tight.verdict.devices[0].over_bytes, 1);
+    vr_model_free(s.model);
+}
+
+/* Why bytes are an estimate, and because of which card. */
+static void test_estimates(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backend;
+        uint16_t cc_major;
+        enum vr_inexact inexact;
+        enum vr_reason_kind kind;
+    } rows[] = { { "CUDA", 0, VR_INEXACT_CAPABILITY, VR_REASON_ESTIMATE_CAPABILITY },
+                 { "Vulkan", 8, VR_INEXACT_NOT_CUDA, VR_REASON_ESTIMATE_NOT_CUDA } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct stage s;
+        open_stage(&s, "qwen3-30b-a3b", "3090-2060", "index");
+        struct vr_device *d = &s.machine.devices[1];
+        snprintf(d->backend, sizeof d->backend, "%s", rows[i].backend);
+        d->cc_major = rows[i].cc_major;
+        VR_AUTO_OUTCOME o = { 0 };
+        struct vr_err err = { 0 };
+        if (!vr_fit_given(&s.ask, &(struct vr_given){ .n_gpu_layers = -1 }, &o, &err)) fail_msg("%s", err.msg);
+        assert_false(o.verdict.exact);
+        assert_int_equal(o.verdict.inexact, rows[i].inexact);
+        assert_int_equal(o.reasons[0].kind, rows[i].kind);
+        assert_int_equal(o.reasons[0].devices, 2);
+        vr_model_free(s.model);
+    }
+}
+
 /* llama.cpp's fit, on the same devices: it says what it costs, and its placement is judged like any other. */
 static void test_llama_fit(void **state)
 {
@@ -221,9 +286,9 @@ static void test_llama_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),   cmocka_unit_test(test_first_command), cmocka_unit_test(test_empty_cache),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_overrides),     cmocka_unit_test(test_llama_fit),
-        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_layers),   cmocka_unit_test(test_first_command),      cmocka_unit_test(test_empty_cache),
+        cmocka_unit_test(test_refusals), cmocka_unit_test(test_overrides),          cmocka_unit_test(test_llama_fit),
+        cmocka_unit_test(test_beside),   cmocka_unit_test(test_scratch_is_counted), cmocka_unit_test(test_estimates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,7 +184,9 @@ static void test_useless_card(void **state)
     assert_true(o.verdict.fits);
     assert_int_equal(o.verdict.n_devices, 0);
     assert_int_equal(o.verdict.host_layers, 32);
-    assert_contains(o.reasons[0], "CUDA0 (RTX 3060) left out: its compute buffer and one layer need");
+    assert_int_equal(o.reasons[0].kind, VR_REASON_TOO_SMALL);
+    assert_int_equal(o.reasons[0].devices, 1);
+    assert_true(o.reasons[0].figures[VR_FIGURE_SHORT_BYTES] > 0);
 }
 
 /* 256 tokens more do not fit without moving weights to the host. Every k-th of all models x rigs x cache types, until
