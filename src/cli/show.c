@@ -180,13 +180,6 @@ json_t *vr_json_model(const struct vr_model *m)
                      m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train);
 }
 
-json_t *vr_json_goal(const struct vr_context *c, const char *optimize)
-{
-    return json_pack("{s:I, s:i, s:s, s:s, s:i, s:i, s:b, s:s}", "n_ctx", (json_int_t)c->n_ctx, "n_seq", (int)c->n_seq,
-                     "type_k", vr_type(c->type_k)->name, "type_v", vr_type(c->type_v)->name, "n_batch", (int)c->n_batch,
-                     "n_ubatch", (int)c->n_ubatch, "flash_attn", c->flash_attn, "optimize", optimize);
-}
-
 bool vr_json_print(json_t *tree, struct vr_buf *out, struct vr_err *err)
 {
     VR_AUTO_FREE char *text = tree ? json_dumps(tree, JSON_INDENT(1)) : NULL;

@@ -23,7 +23,6 @@ const char *vr_show_link(char *text, size_t n, const struct vr_device *d);
 json_t *vr_json_profile(const struct vr_machine *m);
 json_t *vr_json_machine(const struct vr_input *in);
 json_t *vr_json_model(const struct vr_model *m); /* what every command tells of a model */
-json_t *vr_json_goal(const struct vr_context *c, const char *optimize);
 /* Appends the tree as text and frees it. */
 bool vr_json_print(json_t *tree, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
 

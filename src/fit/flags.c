@@ -13,11 +13,11 @@ static const char *device_name(const struct vr_outcome *o, int device)
 /* -dev CUDA1,CUDA0 -ts 26,47: placement order, and layers of each. */
 static void add_devices(const struct vr_outcome *o, struct vr_buf *out)
 {
-    const struct vr_trial *t = &o->trial;
-    size_t n = t->n_order ? t->n_order : t->n_devices;
+    const struct vr_load_params *t = &o->trial;
+    size_t n = vr_load_params_n_order(t);
     if (n == 0) return;
     for (size_t i = 0; i < n; i++)
-        vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[t->n_order ? t->order[i] : i].name);
+        vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[vr_load_params_device(t, i)].name);
     if (!t->has_split) return;
     for (size_t i = 0; i < n; i++) vr_buf_addf(out, "%s%.9g", i ? "," : " -ts ", (double)t->split[i]);
 }
@@ -51,7 +51,7 @@ static void add_companion(const struct vr_companion *c, bool ik, struct vr_buf *
 
 void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struct vr_buf *out)
 {
-    const struct vr_trial *t = &o->trial;
+    const struct vr_load_params *t = &o->trial;
     const struct vr_context *c = &t->context;
     bool ik = dialect == VR_IK_LLAMA;
     vr_buf_addf(out, "-ngl %d", t->n_gpu_layers < 0 ? 999 : t->n_gpu_layers);
