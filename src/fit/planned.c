@@ -42,8 +42,9 @@ static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct
         bool users = i < fixed->n_overrides;
         const struct vr_place_override *ours = &p->overrides[i - (users ? i : fixed->n_overrides)];
         int device = users ? fixed->overrides[i].device : ours->device;
-        all[i].pattern = users ? fixed->overrides[i].pattern : ours->pattern;
+        all[i].pattern = users ? vr_arena_strdup(&o->arena, fixed->overrides[i].pattern) : ours->pattern;
         all[i].device = device < 0 ? VR_ON_CPU : trial_device[device];
+        if (!all[i].pattern) return vr_fail_nomem(err, "writing down a plan");
     }
     t->overrides = all;
     t->n_overrides = n;

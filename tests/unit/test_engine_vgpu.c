@@ -244,7 +244,7 @@ static void check_foretold(const char *model)
         t.load.n_overrides = r->on_cpu != NULL;
         t.load.pipeline = false;
         t.load.context.n_ctx = 2048;
-        t.load.context.n_batch = t.load.context.n_ubatch = 256;
+        t.load.context.n_batch = t.load.context.n_ubatch = t.load.n_outputs = 256; /* as the job's context */
         t.load.flash_auto = false;
         t.load.context.flash_attn = r->flash;
         t.load.context.type_k = t.load.context.type_v = r->q8_cache ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;

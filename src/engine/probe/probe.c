@@ -167,14 +167,15 @@ static bool read_breakdown(const struct llama_context *ctx, size_t n_devices, st
     return true;
 }
 
-/* Reserves the graph of one phase, for a look at what it does. */
-static bool look(struct llama_context *ctx, enum vr_phase phase, uint32_t n_tokens, size_t n_devices,
+/* Reserves the graph of one phase, for a look at what it does: a row of logits per sequence, or the embeddings of all
+ * tokens. */
+static bool look(struct llama_context *ctx, enum vr_phase phase, uint32_t n_tokens, const struct vr_load_params *l,
                  struct vr_proof *p, struct vr_err *err)
 {
     uint32_t n_seq = llama_n_seq_max(ctx);
     vr_work_begin();
-    struct ggml_cgraph *g = vr_bridge_reserve(ctx, n_tokens, n_seq, n_seq, err);
-    return g && vr_work_end(g, phase, n_devices, &p->works, err);
+    struct ggml_cgraph *g = vr_bridge_reserve(ctx, n_tokens, n_seq, l->embedding_model ? n_tokens : n_seq, err);
+    return g && vr_work_end(g, phase, l->n_devices, &p->works, err);
 }
 
 /* Architectures whose largest graph is the one for a single sequence. */
@@ -199,7 +200,7 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
     if (!g) return false;
     for (int i = 0; i < ggml_graph_n_nodes(g) && !p->flash; i++)
         p->flash = ggml_graph_node(g, i)->op == GGML_OP_FLASH_ATTN_EXT;
-    if (t->want_work ? !look(ctx, VR_DECODE, n_seq, n_devices, p, err)
+    if (t->want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, p, err)
                      : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
         return false;
     for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes;
@@ -209,7 +210,7 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
         p->output_bytes = host.other_bytes;
     }
     /* last, because a prompt with few outputs may run its last layer elsewhere, and need more there */
-    return !t->want_work || look(ctx, VR_PREFILL, n_tokens, n_devices, p, err);
+    return !t->want_work || look(ctx, VR_PREFILL, n_tokens, &t->load, p, err);
 }
 
 /* Pictures are not a context's business: weights and the graph of one picture, on one device. */
