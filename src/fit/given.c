@@ -154,8 +154,8 @@ static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_
     if (!vr_prober_open(a->model, &prober, err)) return false;
     struct vr_fitted fitted = { 0 };
     struct vr_trial trial = { .load = out->trial, .timeout_ms = 300000 }; /* it may need dozens of dry runs */
-    bool ok = vr_probe_fit(&prober, &trial, margins, &fitted, err) && take_fitted(&fitted, out, err) &&
-              vr_outcome_judge(a, &prober, out, err);
+    bool ok = (vr_probe_fit(&prober, &trial, margins, &fitted, err) || vr_advise(&prober, &trial.load, err)) &&
+              take_fitted(&fitted, out, err) && vr_outcome_judge(a, &prober, out, err);
     out->dry_runs = fitted.dry_runs;
     out->ms = fitted.ms;
     vr_fitted_done(&fitted);

@@ -34,7 +34,7 @@ bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober
                                     .budgets = a->budgets,
                                     .speeds = a->speeds,
                                     .fill = a->fill };
-    return vr_judge(&stand, &o->trial, &o->verdict, err);
+    return vr_judge(&stand, &o->trial, &o->verdict, err) || vr_advise(prober, &o->trial, err);
 }
 
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from)
