@@ -253,7 +253,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     if (o->json) {
         const struct vr_load_params load = planned ? outcome.trial : vr_fit_params(&ask);
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
-                                 vr_json_goal(&ask, &load, o->optimize), "machine", vr_json_machine(&in));
+                                 vr_json_goal(&load, ask.fill, o->optimize), "machine", vr_json_machine(&in));
         if (planned)
             json_object_set_new(tree, "plan", vr_json_outcome(&ask, &outcome));
         else

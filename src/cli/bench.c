@@ -340,7 +340,7 @@ static json_t *find_plan(const struct vr_options *o, struct vr_input *in, const 
     struct vr_fit_ask ask = vr_placement_ask(o, in, models, &speeds);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err)) return NULL;
-    json_t *plan = json_pack("{s:o}", "goal", vr_json_goal(&ask, &outcome.trial, o->optimize));
+    json_t *plan = json_pack("{s:o}", "goal", vr_json_goal(&outcome.trial, ask.fill, o->optimize));
     json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
     return plan;
 }

@@ -251,7 +251,7 @@ static bool print_plan(const struct vr_options *o, const struct vr_fit_ask *ask,
 {
     json_t *plan = json_object();
     json_object_set_new(plan, "model", vr_json_model(ask->model));
-    json_object_set_new(plan, "goal", vr_json_goal(ask, &outcome->trial, o->optimize));
+    json_object_set_new(plan, "goal", vr_json_goal(&outcome->trial, ask->fill, o->optimize));
     json_object_update_new(plan, vr_json_outcome(ask, outcome));
     return print(plan, &out->plan_json, err);
 }

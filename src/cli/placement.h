@@ -14,8 +14,6 @@ bool vr_placement_find(const struct vr_options *o, struct vr_fit_ask *ask, struc
 void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o);
 /* VR_ENOFIT and a sentence that names every place that is too small, unless it fits. */
 bool vr_outcome_check(const struct vr_fit_ask *a, const struct vr_outcome *o, struct vr_err *err) VR_MUST_CHECK;
-/* What was asked, with all that a replay needs: `load` is what would be loaded for it. The caller owns it. */
-json_t *vr_json_goal(const struct vr_fit_ask *a, const struct vr_load_params *load, const char *optimize);
 /* The caller owns it. */
 json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o);
 

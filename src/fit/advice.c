@@ -53,7 +53,8 @@ static bool engines_flash(struct vr_load_params *p, struct change *c)
 
 bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *failed, struct vr_err *err)
 {
-    static change_fn *const changes[] = { plain_cache, one_sequence, usual_micro_batch, engines_flash }; /* nearest first */
+    static change_fn *const changes[] = { plain_cache, one_sequence, usual_micro_batch,
+                                          engines_flash }; /* nearest first */
     struct change works[VR_COUNT(changes)];
     size_t n = 0;
     if (err->code != VR_EENGINE) return false;

@@ -40,8 +40,8 @@ struct vr_fit_ask {
     double fill;     /* of the context, when speeds are told */
 };
 
-/* What is loaded for it, before anything is placed: on all devices that may be used, as serving asks for it. Its devices
- * are to be set. */
+/* What is loaded for it, before anything is placed: on all devices that may be used, as serving asks for it. Its
+ * devices are to be set. */
 struct vr_load_params vr_fit_params(const struct vr_fit_ask *a);
 
 #define VR_MAX_REASONS 48

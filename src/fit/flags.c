@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "fit/fit.h"
 #include "gguf/type.h"
 
@@ -22,9 +23,19 @@ static void add_devices(const struct vr_outcome *o, struct vr_buf *out)
     for (size_t i = 0; i < n; i++) vr_buf_addf(out, "%s%.9g", i ? "," : " -ts ", (double)t->split[i]);
 }
 
-/* A path as a shell takes it. */
+/* A path as a shell takes it; the flags are text, so bytes that are none are spelled out. */
 static void add_path(const char *path, struct vr_buf *out)
 {
+    if (!vr_utf8_is(path)) {
+        vr_buf_adds(out, " $'");
+        for (; *path; path++)
+            if (*path >= ' ' && *path <= '~' && *path != '\'' && *path != '\\')
+                vr_buf_addc(out, *path, 1);
+            else
+                vr_buf_addf(out, "\\x%02x", (unsigned char)*path);
+        vr_buf_adds(out, "'");
+        return;
+    }
     vr_buf_adds(out, " '");
     for (; *path; path++)
         if (*path == '\'')
@@ -71,6 +82,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
         vr_buf_adds(out, o->verdict.flash ? " -fa" : " -no-fa");
     else
         vr_buf_addf(out, " -fa %s", t->flash_auto ? "auto" : c->flash_attn ? "on" : "off");
+    if (t->embedding_model) vr_buf_adds(out, ik ? " --embedding" : " --embedding -kvu");
     vr_buf_adds(out, " --no-mmap");
     for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
 }

@@ -180,7 +180,8 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params
     }
 }
 
-bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out, struct vr_err *err)
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out,
+              struct vr_err *err)
 {
     struct vr_trial trial = vr_trial_default();
     trial.load = *t;

@@ -51,15 +51,15 @@ static void compare(const char *name, const struct vr_model *m, struct vr_prober
 {
     struct vr_trial t = trial_on(3, 80000);
     t.load.context = (struct vr_context){ .n_ctx = s->n_ctx,
-                                     .n_seq = s->n_seq,
-                                     .n_batch = 2048,
-                                     .n_ubatch = s->n_ubatch,
-                                     .type_k = vr_type_by_name(s->k),
-                                     .type_v = vr_type_by_name(s->v),
-                                     .flash_attn = s->flash,
-                                     .kv_unified = s->unified,
-                                     .swa_full = s->swa_full,
-                                     .offload_kqv = s->offload };
+                                          .n_seq = s->n_seq,
+                                          .n_batch = 2048,
+                                          .n_ubatch = s->n_ubatch,
+                                          .type_k = vr_type_by_name(s->k),
+                                          .type_v = vr_type_by_name(s->v),
+                                          .flash_attn = s->flash,
+                                          .kv_unified = s->unified,
+                                          .swa_full = s->swa_full,
+                                          .offload_kqv = s->offload };
     t.load.flash_auto = false;
     struct vr_err err = { 0 };
     VR_AUTO_FOOTPRINT f = { 0 };

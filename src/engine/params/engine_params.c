@@ -21,8 +21,8 @@ static bool set_devices(const struct vr_load_params *p, const ggml_backend_dev_t
     return true;
 }
 
-static bool set_overrides(const struct vr_load_params *p, const ggml_backend_dev_t *devices, struct vr_model_params *out,
-                          struct vr_err *err)
+static bool set_overrides(const struct vr_load_params *p, const ggml_backend_dev_t *devices,
+                          struct vr_model_params *out, struct vr_err *err)
 {
     out->overrides = calloc(p->n_overrides + 2, sizeof *out->overrides); /* one without a pattern ends the list */
     if (!out->overrides) return vr_fail_nomem(err, "preparing to load a model");
@@ -33,8 +33,8 @@ static bool set_overrides(const struct vr_load_params *p, const ggml_backend_dev
             return vr_fail(err, VR_EINTERNAL, "override '%s' names device %d of %zu", o->pattern, o->device,
                            p->n_devices);
         out->overrides[n].pattern = o->pattern;
-        out->overrides[n].buft = o->device == VR_ON_CPU ? ggml_backend_cpu_buffer_type()
-                                                        : ggml_backend_dev_buffer_type(devices[o->device]);
+        out->overrides[n].buft =
+            o->device == VR_ON_CPU ? ggml_backend_cpu_buffer_type() : ggml_backend_dev_buffer_type(devices[o->device]);
     }
     if (!p->pipeline && n == 0)
         out->overrides[n++] =

@@ -25,17 +25,9 @@ static void set_flash(struct vr_load_params *p, size_t i)
 
 /* --- writing --- */
 
-static bool is_utf8(const char *s)
-{
-    size_t n = strlen(s), len;
-    for (size_t at = 0; at < n; at += len)
-        if ((len = vr_utf8_len((const unsigned char *)s + at, n - at)) == 0) return false;
-    return true;
-}
-
 static json_t *json_path(const char *path)
 {
-    if (is_utf8(path)) return json_string(path);
+    if (vr_utf8_is(path)) return json_string(path);
     VR_AUTO_BUF hex = { 0 };
     for (const char *at = path; *at; at++) vr_buf_addf(&hex, "%02x", (unsigned char)*at);
     return hex.failed ? NULL : json_pack("{s:s}", "hex", vr_buf_str(&hex));

@@ -1,5 +1,5 @@
-/* What is to be loaded, and how: one struct for the dry run that proves a plan and for the engine process that carries it
- * out, so that what was proven is what is loaded. Everything that follows from other settings is decided here, once.
+/* What is to be loaded, and how: one struct for the dry run that proves a plan and for the engine process that carries
+ * it out, so that what was proven is what is loaded. Everything that follows from other settings is decided here, once.
  *
  * Apart from engine_params.h, which gives it to llama.cpp, so that rooms without the engine's headers can use it. */
 #ifndef VR_ENGINE_PARAMS_LOAD_PARAMS_H
@@ -56,10 +56,10 @@ struct vr_load_params {
     const struct vr_vgpu_spec *vgpus; /* devices that the engine process makes up, to compute on the CPU */
     size_t n_vgpus;
     bool mmap, mlock;
-    bool extra_bufts;                /* repacked weights on the CPU; false gives the very bits of the virtual GPUs */
-    uint32_t threads, threads_batch; /* 0: one per physical core */
-    const char *model, *draft, *mmproj;            /* files; "": none */
-    const char *draft_device, *mmproj_device;      /* the engine's names; "": the CPU */
+    bool extra_bufts;                   /* repacked weights on the CPU; false gives the very bits of the virtual GPUs */
+    uint32_t threads, threads_batch;    /* 0: one per physical core */
+    const char *model, *draft, *mmproj; /* files; "": none */
+    const char *draft_device, *mmproj_device; /* the engine's names; "": the CPU */
     const char *cpu;           /* the CPU backend's variant; "auto": the best that works; "": built into the engine */
     const char *chat_template; /* instead of the model's own; "": that */
 };

@@ -121,8 +121,7 @@ static void clean_environment(void)
 static bool start_engine(const struct vr_load_params *p, struct vr_err *err)
 {
     llama_log_set(on_log, NULL);
-    return vr_cpu_load_plain(err) &&
-           (!p->n_devices || vr_vgpu_register(p->devices, p->n_devices, VR_VGPU_SIZING, err));
+    return vr_cpu_load_plain(err) && (!p->n_devices || vr_vgpu_register(p->devices, p->n_devices, VR_VGPU_SIZING, err));
 }
 
 struct setup {

@@ -404,8 +404,8 @@ static bool load_vision(struct loading *l, struct vr_err *err)
         vr_fail(err, VR_EDEVICE, "the engine does not see the mmproj's device %.40s", p->mmproj_device);
         return refuse(l, err);
     }
-    l->e->vision = vr_bridge_vision_open(p->mmproj, l->e->model, dev, vr_flash_attn_type(p),
-                                         (int)l->e->n_threads_batch, vr_lastlog_hear, err);
+    l->e->vision = vr_bridge_vision_open(p->mmproj, l->e->model, dev, vr_flash_attn_type(p), (int)l->e->n_threads_batch,
+                                         vr_lastlog_hear, err);
     if (l->e->vision) return true;
     if (err->code == VR_EUSAGE) return refuse(l, err);
     return vr_failure_explain(l->why, VR_AT_DECODE, err->msg, true), false;
