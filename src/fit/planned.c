@@ -206,7 +206,7 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
 static void expect_overheads(struct vr_planner *s)
 {
     struct vr_overheads guess;
-    vr_overheads_guess(s->a.model, &s->context, &s->footprint, s->a.machine, &guess);
+    vr_overheads_guess(s->a.model, &s->load.context, s->load.n_outputs, &s->footprint, s->a.machine, &guess);
     s->overheads = s->n_known ? s->known[0].found : guess;
     bool line = s->n_known == 2;
     double from = s->known[0].n_ctx, steps = line ? (s->a.context.n_ctx - from) / (from - s->known[1].n_ctx) : 0;
@@ -238,9 +238,9 @@ static void remember(struct vr_planner *s)
 static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err)
 {
     s->a.context.n_ctx = n_ctx;
-    s->context = vr_context_settled(&s->a.context, vr_model_makes_embeddings(s->a.model));
+    s->load = vr_fit_params(&s->a);
     vr_footprint_done(&s->footprint);
-    if (!vr_footprint_compute(s->a.model, &s->context, &s->footprint, err)) return false;
+    if (!vr_footprint_compute(s->a.model, &s->load.context, &s->footprint, err)) return false;
     expect_overheads(s);
     memset(s->least_bytes, 0, sizeof s->least_bytes);
     return true;
@@ -250,7 +250,7 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
 {
     *s = (struct vr_planner){ .a = *a, .prober = { .fd = -1 } };
     s->ask = (struct vr_ask){ .model = a->model,
-                              .context = &s->context,
+                              .context = &s->load.context,
                               .footprint = &s->footprint,
                               .machine = a->machine,
                               .budgets = a->budgets,

@@ -3,7 +3,7 @@
 // weights nobody has here, with dry runs of the message that the engine would get.)
 import { execFileSync } from 'node:child_process';
 import { binary } from './lib.mjs';
-import { done, machine, makeMmproj, makeModel, same, test, up } from './real.mjs';
+import { done, machine, machineWith, makeMmproj, makeModel, same, test, up } from './real.mjs';
 
 const dense = makeModel('dense', '--layers', 12, '--embd', 384, '--ff', 768, '--heads', 6, '--kv', 2);
 const moe = makeModel('moe', '--layers', 16, '--embd', 256, '--ff', 512, '--experts', 8, '--used', 2);
@@ -16,6 +16,7 @@ const mmproj = makeMmproj('mmproj', '--width', 64);
 const three = ['--machine', machine(24, 18, 22), '--reserve-mib', '1'];
 const tight = ['--machine', machine(30, 24, 26), '--reserve-mib', '1'];
 const roomy = ['--machine', machine(400, 300), '--reserve-mib', '1'];
+const poor = ['--machine', machineWith(60, 36, 28), '--reserve-mib', '1', '--n-ctx', '16384', '--n-ubatch', '32']; // for a cache of 96 MiB as f16
 const none = ['--machine', machine()]; // and not this computer, whose free memory changes
 const rows = {
   'three cards': [dense, three],
@@ -26,8 +27,8 @@ const rows = {
   'a split as given': [dense, ['--machine', machine(50, 60, 40), '--reserve-mib', '1', '--tensor-split', '0.2,0.5,0.3']],
   'one card of several': [dense, [...roomy, '--split-mode', 'none']],
   'some layers on the host': [dense, [...roomy, '--n-gpu-layers', '9', '--n-ubatch', '64']],
-  'experts on the host': [moe, [...tight, '--n-ubatch', '64']],
-  'experts sent there by name': [moe, [...roomy, '--override-tensor', 'blk.[0-7].ffn_.*_exps=CPU', '--n-seq', '2']],
+  'more than the cards hold': [moe, [...tight, '--n-ubatch', '64']],
+  'experts sent to the host by name': [moe, [...roomy, '--override-tensor', 'blk.[0-7].ffn_.*_exps=CPU', '--n-seq', '2']],
   "llama.cpp's own fit": [dense, [...roomy, '--use-fit-params']],
   'a large vocabulary, few rows of logits': [wide, [...roomy, '--n-seq', '3']],
   'embeddings of a text model': [wide, [...roomy, '--embeddings']],
@@ -35,6 +36,7 @@ const rows = {
   'a model for embeddings, on the host': [embedding, [...none, '--n-seq', '2']],
   'a draft model': [dense, [...roomy, '--draft', small, '--n-seq', '6', '--cache-type-k', 'q8_0', '--cache-type-v', 'q8_0']],
   'a vision projector': [seer, [...roomy, '--mmproj', mmproj]],
+  'a cache that --allow made smaller': [dense, [...poor, '--allow', 'kv']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 
