@@ -150,9 +150,8 @@ static bool plan_theirs(const struct bench *b, struct vr_outcome *out, struct cl
     prober.path = b->original;
     uint64_t margins[VR_MAX_VGPUS];
     for (size_t i = 0; i < b->budgets.n; i++) margins[i] = b->budgets.items[i].reserve_bytes;
-    struct vr_trial trial = out->trial;
-    trial.context = b->ask.context;
-    trial.timeout_ms = 300000;
+    struct vr_trial trial = { .load = out->trial, .timeout_ms = 300000 };
+    trial.load.context = b->ask.context;
     double wall[ROUNDS], cpu[ROUNDS];
     int rounds = out->dry_runs > 1 ? 1 : ROUNDS;
     bool ok = true;
@@ -193,7 +192,7 @@ static bool compare(struct bench *b, const char *name, const char *rig)
     double low = floor_ms(&b->ask, &err);
     if (low <= 0 || !plan_theirs(b, &theirs, &peer, &err)) return fprintf(stderr, "%s\n", err.msg), false;
     double a = ours.verdict.price.step_ms[VR_DECODE], f = theirs.verdict.price.step_ms[VR_DECODE];
-    double gap = ours.optimal ? 0 : 100 * (ours.planned_ms / ours.lower_bound_ms - 1);
+    double gap = ours.optimal ? 0 : 100 * (a / ours.lower_bound - 1);
     uint64_t host = ours.verdict.host.model_bytes, host_theirs = theirs.verdict.host.model_bytes;
     printf("  %-19s %-25s %7.2f ms %6.1f GB host %5.0f ms (cpu %5.0f) %u runs gap %.1f%% | fit %7.2f ms %6.1f GB host "
            "%6.0f ms (cpu %6.0f) %2u runs%s | %5.2fx (at most %.2fx) in %.1fx less time\n",

@@ -340,10 +340,9 @@ static json_t *find_plan(const struct vr_options *o, struct vr_input *in, const 
     vr_speeds_of(&in->machine, &speeds);
     if (o->no_mmap) vr_speeds_pin(&speeds);
     struct vr_fit_ask ask = vr_placement_ask(o, in, models, &speeds);
-    ask.n_outputs = (uint32_t)o->n_seq;
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err)) return NULL;
-    json_t *plan = json_pack("{s:o}", "goal", vr_json_goal(&outcome.trial.context, o->optimize));
+    json_t *plan = json_pack("{s:o}", "goal", vr_json_goal(&outcome.trial, ask.fill, o->optimize));
     json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
     return plan;
 }

@@ -133,7 +133,6 @@ static bool price_tiny(const struct work *w, size_t which, const struct where *x
                               .speeds = speeds,
                               .context = VR_CONTEXT_DEFAULT,
                               .flash_auto = true,
-                              .n_outputs = 1,
                               .fill = fill };
     ask.context.n_ctx = N_CTX;
     ask.context.n_batch = ask.context.n_ubatch = 512;

@@ -29,7 +29,7 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
 }
 
 /* Which layers are where: the engine's own rule. Layers below the first on a device stay on the host. */
-static void find_layers(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *v)
+static void find_layers(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *v)
 {
     uint32_t n_stations = s->model->n_layers + 1; /* the output is the last */
     uint32_t on_gpu =
@@ -112,7 +112,7 @@ static uint64_t room_in_reserve(const struct vr_device *d, const struct vr_budge
     return d->measured.runtime_bytes || share < margin ? margin : share;
 }
 
-static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static void weigh(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                   struct vr_verdict *v)
 {
     v->n_devices = t->n_order ? t->n_order : t->n_devices;
@@ -148,7 +148,7 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, cons
     if (v->host_short_bytes) v->fits = false;
 }
 
-static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                                     uint16_t machine_device[VR_MAX_VGPUS])
 {
     for (size_t i = 0; i < t->n_devices; i++) machine_device[i] = s->budgets->items[i].device;
@@ -164,7 +164,7 @@ static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct
                                 .pipeline = p->pipeline };
 }
 
-static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                      const struct vr_pricing *asked, struct vr_verdict *v)
 {
     struct vr_pricing pricing = *asked;
@@ -189,7 +189,7 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, c
 }
 
 /* What a device is told beside activations, as far as a placement shows it that moves nothing else. */
-static void find_opening(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static void find_opening(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                          const struct vr_pricing *pricing, const struct vr_verdict *v)
 {
     double n = (double)v->n_devices, tokens[VR_N_PHASES] = { pricing->n_seq, pricing->fill.n_ubatch };
@@ -205,7 +205,7 @@ static void find_opening(const struct vr_judge_setup *s, const struct vr_trial *
 }
 
 /* The graph of the first dry run, and of any what it shows of opening a device. */
-static bool observe(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static bool observe(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                     const struct vr_pricing *pricing, const struct vr_verdict *v, struct vr_err *err)
 {
     bool counted = t->n_devices || s->budgets->n == 0; /* without a device nobody tells its kernels */
@@ -217,22 +217,24 @@ static bool observe(const struct vr_judge_setup *s, const struct vr_trial *t, co
     return true;
 }
 
-bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out,
+              struct vr_err *err)
 {
-    struct vr_trial trial = *t;
+    struct vr_trial trial = vr_trial_default();
+    trial.load = *t;
     trial.want_work = true;
     struct vr_proof proof = { 0 };
     if (!vr_probe(s->prober, &trial, &proof, err)) return false;
     *out = (struct vr_verdict){
         .pipeline = proof.pipeline, .flash = proof.flash, .n_ctx = proof.n_ctx, .proof_ms = proof.ms
     };
-    weigh(s, &trial, &proof, out);
-    find_layers(s, &trial, out);
+    weigh(s, t, &proof, out);
+    find_layers(s, t, out);
     find_empty_caches(s, out);
     uint16_t machine_device[VR_MAX_VGPUS];
-    struct vr_pricing pricing = pricing_of(s, &trial, &proof, machine_device);
-    clock_it(s, &trial, &proof, &pricing, out);
-    bool ok = !s->observed || observe(s, &trial, &proof, &pricing, out, err);
+    struct vr_pricing pricing = pricing_of(s, t, &proof, machine_device);
+    clock_it(s, t, &proof, &pricing, out);
+    bool ok = !s->observed || observe(s, t, &proof, &pricing, out, err);
     vr_proof_done(&proof);
     return ok;
 }

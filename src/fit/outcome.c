@@ -4,16 +4,25 @@
 
 void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
 
+struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
+{
+    struct vr_load_params p = vr_load_params_default();
+    p.n_devices = a->budgets->n;
+    p.context = a->context;
+    p.flash_auto = a->flash_auto;
+    p.embedding_model = vr_model_makes_embeddings(a->model);
+    p.embeddings = a->embeddings;
+    p.has_draft = a->has_draft || a->companions[VR_DRAFT];
+    p.mmap = !a->speeds->pinned;
+    vr_load_params_settle(&p);
+    return p;
+}
+
 bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err)
 {
-    *out = (struct vr_outcome){ .trial = vr_trial_default() };
-    if (!vr_judge_devices(a->machine, a->budgets, out->specs, err)) return false;
+    *out = (struct vr_outcome){ .trial = vr_fit_params(a) };
     out->trial.devices = out->specs;
-    out->trial.n_devices = a->budgets->n;
-    out->trial.context = a->context;
-    out->trial.flash_auto = a->flash_auto;
-    out->trial.n_outputs = a->n_outputs;
-    return true;
+    return vr_judge_devices(a->machine, a->budgets, out->specs, err);
 }
 
 struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct vr_prober *prober)
@@ -26,11 +35,9 @@ struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct 
                                     .fill = a->fill };
 }
 
-bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
-                      struct vr_err *err)
+bool vr_outcome_judge(const struct vr_judge_setup *setup, struct vr_outcome *o, struct vr_err *err)
 {
-    struct vr_judge_setup setup = vr_outcome_setup(a, prober);
-    if (!vr_judge(&setup, &o->trial, &o->verdict, err)) return false;
+    if (!vr_judge(setup, &o->trial, &o->verdict, err)) return vr_advise(setup->prober, &o->trial, err);
     vr_outcome_explain_verdict(o);
     return true;
 }

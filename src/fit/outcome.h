@@ -10,9 +10,11 @@ bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct
 /* What stays the same from dry run to dry run. */
 struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct vr_prober *prober);
 /* The dry run of o->trial, with the reasons that do not depend on who made the placement. */
-bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
-                      struct vr_err *err) VR_MUST_CHECK;
+bool vr_outcome_judge(const struct vr_judge_setup *setup, struct vr_outcome *o, struct vr_err *err) VR_MUST_CHECK;
 void vr_outcome_explain_verdict(struct vr_outcome *o);
+/* After a dry run of `failed` that ended with `err`: when the engine is at fault and a setting nearby works, the error
+ * names both instead of the engine's last words. Returns false, to be returned. */
+bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *failed, struct vr_err *err);
 /* o = from, with the pointers into itself set right; `from` is empty afterwards. */
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from);
 

@@ -23,7 +23,7 @@
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */
 static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
 {
-    struct vr_trial *t = &o->trial;
+    struct vr_load_params *t = &o->trial;
     const struct vr_fixed *fixed = &s->ask.fixed;
     int trial_device[VR_MAX_DEVICES] = { 0 };
     for (size_t i = 0; i < s->a.budgets->n; i++) trial_device[s->a.budgets->items[i].device] = (int)i;
@@ -43,8 +43,9 @@ static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct
         bool users = i < fixed->n_overrides;
         const struct vr_place_override *ours = &p->overrides[i - (users ? i : fixed->n_overrides)];
         int device = users ? fixed->overrides[i].device : ours->device;
-        all[i].pattern = users ? fixed->overrides[i].pattern : ours->pattern;
+        all[i].pattern = users ? vr_arena_strdup(&o->arena, fixed->overrides[i].pattern) : ours->pattern;
         all[i].device = device < 0 ? VR_ON_CPU : trial_device[device];
+        if (!all[i].pattern) return vr_fail_nomem(err, "writing down a plan");
     }
     t->overrides = all;
     t->n_overrides = n;
@@ -103,11 +104,10 @@ static bool confirm(struct vr_planner *s, const struct vr_plan *plan, struct vr_
     struct vr_judge_setup setup = vr_outcome_setup(&s->a, &s->prober);
     setup.observed = &s->observed;
     setup.n_layers = s->footprint.n_layers;
-    if (!vr_judge(&setup, &now->trial, &now->verdict, err)) return false;
+    if (!vr_outcome_judge(&setup, now, err)) return false;
     if (s->observed.rows) s->ask.observed = &s->observed;
     learn(s, plan, &now->verdict);
     if (plan->pipeline && !now->verdict.pipeline) s->ask.no_pipeline = true;
-    vr_outcome_explain_verdict(now);
     return true;
 }
 
@@ -226,7 +226,7 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
 static void expect_overheads(struct vr_planner *s)
 {
     struct vr_overheads guess;
-    vr_overheads_guess(s->a.model, &s->a.context, &s->footprint, s->a.machine, &guess);
+    vr_overheads_guess(s->a.model, &s->load.context, s->load.n_outputs, &s->footprint, s->a.machine, &guess);
     s->overheads = s->n_known ? s->known[0].found : guess;
     bool line = s->n_known == 2;
     double from = s->known[0].n_ctx, steps = line ? (s->a.context.n_ctx - from) / (from - s->known[1].n_ctx) : 0;
@@ -269,8 +269,9 @@ static void begin(struct vr_planner *s)
 static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err)
 {
     s->a.context.n_ctx = n_ctx;
+    s->load = vr_fit_params(&s->a);
     vr_footprint_done(&s->footprint);
-    if (!vr_footprint_compute(s->a.model, &s->a.context, &s->footprint, err)) return false;
+    if (!vr_footprint_compute(s->a.model, &s->load.context, &s->footprint, err)) return false;
     begin(s);
     return true;
 }
@@ -304,7 +305,7 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
 {
     *s = (struct vr_planner){ .a = *a, .goal = w->optimize, .prober = { .fd = -1 } };
     s->ask = (struct vr_ask){ .model = a->model,
-                              .context = &s->a.context,
+                              .context = &s->load.context,
                               .footprint = &s->footprint,
                               .machine = a->machine,
                               .budgets = a->budgets,

@@ -6,7 +6,8 @@
 #include "plan/place.h"
 
 struct vr_planner {
-    struct vr_fit_ask a; /* its context is the one being planned for */
+    struct vr_fit_ask a;        /* its context is the one being planned for … */
+    struct vr_load_params load; /* … with what follows from it */
     struct vr_ask ask;
     enum vr_optimize goal;
     struct vr_observed observed; /* of this context, from its first dry run */

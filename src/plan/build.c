@@ -624,8 +624,8 @@ static uint64_t largest_pair(const struct vr_model *m)
     return most;
 }
 
-void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, const struct vr_footprint *f,
-                        const struct vr_machine *machine, struct vr_overheads *out)
+void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, uint32_t n_outputs,
+                        const struct vr_footprint *f, const struct vr_machine *machine, struct vr_overheads *out)
 {
     uint64_t batch = f->n_ubatch, n_ff = 0, pair = largest_pair(m);
     for (uint32_t i = 0; i < m->n_layers; i++)
@@ -636,7 +636,7 @@ void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, co
                        3 * (n_ff < 4 * (uint64_t)m->n_embd ? n_ff : 4 * (uint64_t)m->n_embd) + used * m->n_embd);
     middle += batch * f->n_ctx_seq * 4; /* the attention mask */
     if (!c->flash_attn && m->n_layers) middle += batch * f->n_ctx_seq * 4 * m->layers[0].n_head;
-    uint64_t output = batch * 4 * (uint64_t)m->n_vocab;
+    uint64_t output = (n_outputs < batch ? n_outputs : batch) * 4 * (uint64_t)m->n_vocab;
     memset(out, 0, sizeof *out);
     for (size_t i = 0; i < machine->n_devices; i++) {
         for (unsigned s = 0; s < VR_N_SITUATIONS; s++) {

@@ -19,9 +19,9 @@ struct vr_overheads {
     uint64_t host_reserve_bytes; /* of free memory, to be left alone */
 };
 
-/* From the model's shape. Errs on the large side; a dry run corrects it. */
-void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, const struct vr_footprint *f,
-                        const struct vr_machine *machine, struct vr_overheads *out);
+/* From the model's shape and the rows of logits. Errs on the large side; a dry run corrects it. */
+void vr_overheads_guess(const struct vr_model *m, const struct vr_context *c, uint32_t n_outputs,
+                        const struct vr_footprint *f, const struct vr_machine *machine, struct vr_overheads *out);
 
 enum vr_optimize { VR_OPTIMIZE_DECODE, VR_OPTIMIZE_PREFILL, VR_OPTIMIZE_BALANCED, VR_N_GOALS };
 #define VR_FILL_DEFAULT   0.5 /* of the context is full when the time is taken */

@@ -21,10 +21,11 @@ export const makeModel = (name, ...args) => tool('tiny-model', name, args);
 export const makeMmproj = (name, ...args) => tool('tiny-mmproj', name, args);
 
 // Cards of so many MiB; bandwidths differ, so that their order matters.
-export function machine(...mib) {
-  const file = path.join(dir, mib.join('-') + '.json');
+export function machine(...mib) { return machineWith(16000, ...mib); }
+export function machineWith(ram_mib, ...mib) {
+  const file = path.join(dir, [ram_mib, ...mib].join('-') + '.json');
   fs.writeFileSync(file, JSON.stringify({
-    host: { ram_total_mib: 16000, bandwidth_gbs: 20, cores: 2 },
+    host: { ram_total_mib: ram_mib, bandwidth_gbs: 20, cores: 2 },
     devices: mib.map((total_mib, i) => ({
       name: 'card ' + i, backend: 'CUDA', total_mib, bandwidth_gbs: 100 + 100 * ((i + 1) % mib.length), compute_capability: '8.6', pcie_gen: 4, pcie_lanes: 8,
     })),
