@@ -12,7 +12,6 @@
 #include "engine/llama/bridge.h"
 #include "engine/llama/lastlog.h"
 #include "engine/process/loader.h"
-#include "engine/llama/isolated.h"
 #include "engine/measure/measure_stage.h"
 #include "hw/detect.h"
 
@@ -92,12 +91,12 @@ static void add_settings(struct gguf_context *g, const struct vr_measure_tiny *t
 struct make_ask {
     const char *path;
     const struct vr_measure_tiny *t;
-    char done;
 };
 
-static bool make_child(void *ctx, struct vr_err *err)
+static bool make_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct make_ask *a = ctx;
+    (void)result; /* is the file */
+    const struct make_ask *a = ctx;
     enum ggml_type type = a->t->floats ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
     size_t layer = (size_t)(4 * EMBD * EMBD + 3 * EMBD * FF * (a->t->experts ? EXPERTS : 1)) * 2 + (1 << 16);
     struct maker m = { .ctx = ggml_init((struct ggml_init_params){ layer * a->t->n_layers + (8 << 20), NULL, false }),
@@ -115,8 +114,7 @@ static bool make_child(void *ctx, struct vr_err *err)
 bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct vr_err *err)
 {
     struct make_ask a = { .path = path, .t = t };
-    char done;
-    return vr_isolated_run(make_child, &a, &a.done, sizeof a.done, 20000, &done, err);
+    return vr_measure_ask(make_child, &a, 20000, NULL, 0, err);
 }
 
 /* --- a run --- */
@@ -323,7 +321,7 @@ static void read_own_figures(const struct vr_engine *e, struct vr_measure_run *o
     }
 }
 
-static bool run_child(void *ctx, struct vr_err *err)
+static bool run_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     struct run_ask *a = ctx;
     for (size_t at = 0; at < a->n_env; at += strlen(a->env + at) + 1) putenv((char *)(uintptr_t)(a->env + at));
@@ -342,6 +340,7 @@ static bool run_child(void *ctx, struct vr_err *err)
     read_use(1, &a->out);
     if (!time_all(a, &engine, err)) return false;
     read_use(2, &a->out);
+    vr_buf_add(result, &a->out, sizeof a->out);
     return true;
 }
 
@@ -349,5 +348,5 @@ bool vr_measure_run(const char *load_json, const char *env, size_t n_env, uint32
                     int timeout_ms, struct vr_measure_run *out, struct vr_err *err)
 {
     struct run_ask a = { .load_json = load_json, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
-    return vr_isolated_run(run_child, &a, &a.out, sizeof a.out, timeout_ms, out, err);
+    return vr_measure_ask(run_child, &a, timeout_ms, out, sizeof *out, err);
 }

@@ -312,3 +312,12 @@ bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err)
     if (!vr_cpu_load(w->cpu, err)) return false;
     return !w->device || vr_engine_load_backends(err);
 }
+
+bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
+                    void *out, size_t n, struct vr_err *err)
+{
+    const struct vr_isolated job = {
+        .fn = fn, .ctx = (void *)(uintptr_t)ask, .what = "measuring", .timeout_ms = timeout_ms
+    };
+    return vr_isolated_block(&job, out, n, err);
+}
