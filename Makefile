@@ -25,7 +25,7 @@ ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/
 MTMD        := build/engine/mtmd/libmtmd.a
 ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -lm -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
-ROOMS   := base gguf hw memory plan engine fit server cli
+ROOMS   := base gguf hw memory plan engine fit calibrate server cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c) $(ROOMS:%=src/%/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/llama/bridge.o
 PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/*.c))
