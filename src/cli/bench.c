@@ -190,9 +190,9 @@ static void show_machine(struct vr_buf *out, const struct vr_machine *m, const c
 /* With its cards hidden a computer is the same one, and its host alone: what was measured on the cards stays. */
 static bool save_own(const char *path, const struct vr_machine *m, struct vr_err *err)
 {
-    VR_AUTO_FREE struct vr_machine *saved = calloc(1, sizeof *saved);
+    VR_AUTO(vr_machine) saved = vr_machine_new(err);
     struct vr_err none = { 0 };
-    if (!saved) return vr_fail_nomem(err, "keeping a profile");
+    if (!saved) return false;
     if (m->n_devices || !vr_profile_load(path, saved, &none) || !saved->n_devices ||
         strcmp(saved->host.cpu, m->host.cpu) != 0)
         return vr_profile_save(path, m, err);
@@ -451,17 +451,17 @@ static bool bench_model(const struct vr_options *o, struct vr_model *m, struct v
 
 bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
-    struct vr_input in;
-    if (!vr_input_read(o, &in, err)) return false;
-    keep_usable(&in);
+    VR_AUTO(vr_input) in = vr_input_read(o, err);
+    if (!in) return false;
+    keep_usable(in);
     VR_AUTO(vr_model) m = o->model ? vr_model_open(o->model, err) : NULL;
     if (o->model && !m) return false;
     struct vr_calibrate c = { .missing_only = m != NULL };
     char path[512];
     if (!choose_types(o, m, &c, err) || !choose_caches(o, m != NULL, &c, err)) return false;
-    bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in.machine, &in.budgets));
+    bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in->machine, &in->budgets));
     if (measures && !own_path(path, sizeof path, err)) return false; /* before the minute is spent */
-    if (!m) return bench_machine(o, &in, &c, path, out, err);
-    if (measures && !calibrate(&c, &in, path, err)) return false;
+    if (!m) return bench_machine(o, in, &c, path, out, err);
+    if (measures && !calibrate(&c, in, path, err)) return false;
     return bench_model(o, m, out, err);
 }

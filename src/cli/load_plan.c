@@ -271,19 +271,18 @@ static bool add_host_plan(const struct vr_options *o, struct vr_fit_ask *ask, st
 static bool add_plan(const struct vr_options *o, const struct vr_models *m, const struct vr_learned *learned,
                      json_t *load, struct vr_load *out, struct vr_err *err)
 {
-    struct vr_input in;
+    VR_AUTO(vr_input) in = vr_input_new(err);
     struct seen seen = { 0 };
     bool virtual = vr_input_is_virtual(o);
-    if (!vr_input_machine(o, &in.machine, err)) return false;
-    if (virtual) apply_virtual(&in.machine, learned->n_fails);
-    if (!vr_input_rest(o, &in, err)) return false;
-    keep_usable(o, &in);
-    const struct vr_budgets usable = in.budgets;
-    vr_input_learned(&in, learned);
-    struct vr_speeds speeds;
-    vr_speeds_of(&in.machine, &speeds);
-    if (o->no_mmap) vr_speeds_pin(&speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, &in, m, &speeds);
+    if (!in || !vr_input_machine(o, &in->machine, err)) return false;
+    if (virtual) apply_virtual(&in->machine, learned->n_fails);
+    if (!vr_input_rest(o, in, err)) return false;
+    keep_usable(o, in);
+    const struct vr_budgets usable = in->budgets;
+    vr_input_learned(in, learned);
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (!speeds) return false;
+    struct vr_fit_ask ask = vr_placement_ask(o, in, m, speeds);
     /* rows of logits, as src/engine/process/loader.c asks for them */
     ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
     uint64_t streams = o->n_seq < VR_DRAFT_STREAMS ? o->n_seq : VR_DRAFT_STREAMS;
@@ -293,14 +292,14 @@ static bool add_plan(const struct vr_options *o, const struct vr_models *m, cons
     if (usable.n == 0) return add_host_plan(o, &ask, out, err);
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
-    if (!virtual) see_copies(&in.machine, &seen);
-    json_object_update_new(load, json_placement(&in, &outcome, &seen, virtual));
-    set_companion_devices(&in, &outcome, &seen, virtual, load);
-    list_devices(&in, &usable, &outcome, &seen, virtual, out);
+    if (!virtual) see_copies(&in->machine, &seen);
+    json_object_update_new(load, json_placement(in, &outcome, &seen, virtual));
+    set_companion_devices(in, &outcome, &seen, virtual, load);
+    list_devices(in, &usable, &outcome, &seen, virtual, out);
     if (!virtual)
-        set_visible(&in, &seen, &out->env);
+        set_visible(in, &seen, &out->env);
     else if (seen.n)
-        json_object_set_new(load, "vgpus", json_vgpus(&in, &seen, &outcome, learned->n_fails));
+        json_object_set_new(load, "vgpus", json_vgpus(in, &seen, &outcome, learned->n_fails));
     return print_plan(o, &ask, &outcome, out, err);
 }
 

@@ -162,12 +162,15 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, c
                                   .n_ubatch = t->context.n_ubatch < t->context.n_batch ? t->context.n_ubatch
                                                                                        : t->context.n_batch,
                                   .pipeline = p->pipeline };
-    struct vr_speeds pinned = *s->speeds;
-    vr_speeds_pin(&pinned);
-    pricing.speeds = &pinned;
-    vr_price(&p->works, &pricing, &v->price);
-    v->pinned_tok_s = v->price.prefill_tok_s;
-    pricing.speeds = s->speeds;
+    VR_AUTO_FREE struct vr_speeds *pinned = malloc(sizeof *pinned);
+    if (pinned) { /* else it is not told */
+        *pinned = *s->speeds;
+        vr_speeds_pin(pinned);
+        pricing.speeds = pinned;
+        vr_price(&p->works, &pricing, &v->price);
+        v->pinned_tok_s = v->price.prefill_tok_s;
+        pricing.speeds = s->speeds;
+    }
     vr_price(&p->works, &pricing, &v->price);
     pricing.fill = 0;
     vr_price(&p->works, &pricing, &v->empty);

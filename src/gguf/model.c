@@ -338,7 +338,6 @@ static bool sort_tensors(struct vr_model *m, struct vr_err *err)
         struct vr_layer *l = &m->layers[t->layer];
         l->bytes += t->bytes;
         l->role_bytes[t->role] += t->bytes;
-        l->n_tensors++;
     }
     for (uint32_t i = 0; i < m->n_parts; i++) m->file_bytes += m->parts[i].file_bytes;
     return true;

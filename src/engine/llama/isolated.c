@@ -71,6 +71,7 @@ bool vr_isolated_run(const struct vr_isolated *job, struct vr_buf *result, struc
     char words[MAX_WORDS], how[128];
     const char *of = job->of ? job->of : "", *colon = job->of ? ": " : "";
     if (!vr_child_run(&c, &end, &why)) return vr_fail(err, why.code, "%s%s%s", of, colon, why.msg);
+    if (job->ms) *job->ms = end.ms;
     if (!read_head(&end, &h))
         return vr_fail(err, VR_EENGINE, "%s%s%s failed (%s)%s", of, colon, job->what,
                        vr_child_how(&c, &end, how, sizeof how), last_words(&end.err, words, sizeof words));

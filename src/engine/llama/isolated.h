@@ -19,6 +19,7 @@ struct vr_isolated {
     int timeout_ms;
     size_t max_bytes; /* of the result; 0: 16 MiB */
     int pass_fd;      /* stays open in the child; 0: none */
+    double *ms;       /* NULL, or how long it took */
 };
 
 /* Runs it, and appends its result to `result`. */

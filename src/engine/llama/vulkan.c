@@ -53,7 +53,7 @@ static bool is_listed(const struct vr_vulkan *list, const struct vr_device *d)
 
 void vr_vulkan_join(const struct vr_vulkan *list, struct vr_machine *m)
 {
-    VR_AUTO_FREE struct vr_machine *old = malloc(sizeof *old);
+    VR_AUTO(vr_machine) old = vr_machine_new(NULL);
     if (!old || !list->n) return;
     *old = *m;
     m->n_devices = m->n_links = 0; /* Vulkan copies from card to card through the host */

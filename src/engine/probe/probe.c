@@ -382,7 +382,7 @@ static bool fit_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 /* --- in the parent --- */
 
 static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char *what, struct question *q,
-                struct vr_buf *result, struct vr_err *err)
+                struct vr_buf *result, double *ms, struct vr_err *err)
 {
     const struct vr_isolated job = { .fn = fn,
                                      .ctx = q,
@@ -390,7 +390,8 @@ static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char
                                      .of = q->prober->name,
                                      .quiet = true, /* on_log() */
                                      .timeout_ms = q->trial->timeout_ms,
-                                     .pass_fd = q->prober->fd };
+                                     .pass_fd = q->prober->fd,
+                                     .ms = ms };
     return vr_isolated_run(&job, result, err);
 }
 
@@ -409,8 +410,8 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     VR_AUTO_BUF result = { 0 };
     struct vr_proof proof;
     size_t at = 0;
-    double t0 = vr_now_fine_ms();
-    if (!ask(probe_child, "the engine's dry run", &q, &result, err)) return false;
+    double ms;
+    if (!ask(probe_child, "the engine's dry run", &q, &result, &ms, err)) return false;
     bool whole = vr_isolated_next(&result, &at, &proof, sizeof proof);
     if (whole) {
         struct vr_works *w = &proof.works;
@@ -421,7 +422,7 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     }
     if (!whole) return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
     *out = proof;
-    out->ms = vr_now_fine_ms() - t0;
+    out->ms = ms;
     return true;
 }
 
@@ -433,7 +434,7 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     struct vr_fitted f;
     size_t at = 0;
     if (trial->n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
-    if (!ask(fit_child, "llama.cpp's fit", &q, &result, err)) return false;
+    if (!ask(fit_child, "llama.cpp's fit", &q, &result, NULL, err)) return false;
     if (!vr_isolated_next(&result, &at, &f, sizeof f)) f = (struct vr_fitted){ .n_overrides = 1 }; /* and no rows */
     size_t n = f.n_overrides;
     VR_AUTO_FREE struct fitted_override *list = take_rows(&result, &at, n, sizeof *list);
