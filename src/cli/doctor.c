@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -105,9 +106,8 @@ static void show_engine(struct vr_buf *out)
     vr_show_fact(out, "", "%s", found ? dir : err.msg);
     char variant[512];
     if (vr_cpu_choose(variant, sizeof variant, &err)) {
-        const char *slash = strrchr(variant, '/');
         vr_show_fact(out, "CPU variant", "%s, proven by a multiplication in a child process",
-                     *variant ? (slash ? slash + 1 : variant) : "built in");
+                     *variant ? vr_file_name(variant) : "built in");
     } else {
         vr_show_fact(out, "CPU variant", "none works: %s", err.msg);
     }

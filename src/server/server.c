@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -46,8 +47,7 @@ void vr_front_fail(struct vr_front *f, const struct vr_err *why)
 bool vr_front_is_model(const struct vr_front *f, const char *name)
 {
     const struct vr_server_config *c = f->config;
-    const char *file = strrchr(c->model_path, '/');
-    file = file ? file + 1 : c->model_path;
+    const char *file = vr_file_name(c->model_path);
     size_t n = strlen(file);
     if (strcmp(name, c->model_id) == 0 || strcmp(name, file) == 0) return true;
     if (n > 5 && strcmp(file + n - 5, ".gguf") == 0) n -= 5;

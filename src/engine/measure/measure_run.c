@@ -31,10 +31,7 @@ static void add_tensor(struct maker *m, const char *name, enum ggml_type type, i
     float row[FF > EMBD ? FF : EMBD];
     ggml_set_name(t, name);
     for (int64_t r = 0; r < b * c; r++) {
-        for (int64_t i = 0; i < a; i++) {
-            m->seed = m->seed * 1664525u + 1013904223u;
-            row[i] = (float)(m->seed >> 8) / (float)(1 << 24) - 0.5f;
-        }
+        for (int64_t i = 0; i < a; i++) row[i] = (float)(vr_noise(&m->seed) >> 8) / (float)(1 << 24) - 0.5f;
         ggml_quantize_chunk(type, row, (char *)t->data + (size_t)r * ggml_row_size(type, a), 0, 1, a, NULL);
     }
     gguf_add_tensor(m->gguf, t);
@@ -161,8 +158,7 @@ static bool decode(struct vr_engine *e, struct llama_batch *b, uint32_t n, uint3
 {
     static uint32_t seed = 9;
     for (uint32_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        b->token[i] = (llama_token)((seed >> 8) % (e->n_vocab ? e->n_vocab : 1));
+        b->token[i] = (llama_token)((vr_noise(&seed) >> 8) % (e->n_vocab ? e->n_vocab : 1));
         b->pos[i] = (llama_pos)(at + i);
         b->n_seq_id[i] = 1;
         b->seq_id[i][0] = 0;

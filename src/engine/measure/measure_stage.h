@@ -16,6 +16,9 @@
 bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
                     void *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 
+/* The next of a row of numbers without a pattern; its upper bits are the good ones. */
+static inline uint32_t vr_noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
+
 struct vr_stage {
     ggml_backend_t backend;
     ggml_backend_dev_t dev;

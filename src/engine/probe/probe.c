@@ -11,6 +11,7 @@
 #include <llama.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "engine/llama/bridge.h"
 #include "engine/llama/cpu.h"
 #include "engine/llama/isolated.h"
@@ -60,8 +61,7 @@ void vr_fitted_done(struct vr_fitted *f)
 
 static void set_name(struct vr_prober *p, const struct vr_model *m)
 {
-    const char *path = m->parts[0].path, *slash = strrchr(path, '/');
-    snprintf(p->name, sizeof p->name, "%s", slash ? slash + 1 : path);
+    snprintf(p->name, sizeof p->name, "%s", vr_file_name(m->parts[0].path));
 }
 
 bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err)
