@@ -150,9 +150,8 @@ static bool plan_theirs(const struct bench *b, struct vr_outcome *out, struct cl
     prober.path = b->original;
     uint64_t margins[VR_MAX_VGPUS];
     for (size_t i = 0; i < b->budgets.n; i++) margins[i] = b->budgets.items[i].reserve_bytes;
-    struct vr_trial trial = out->trial;
-    trial.context = b->ask.context;
-    trial.timeout_ms = 300000;
+    struct vr_trial trial = { .load = out->trial, .timeout_ms = 300000 };
+    trial.load.context = b->ask.context;
     double wall[ROUNDS], cpu[ROUNDS];
     int rounds = out->dry_runs > 1 ? 1 : ROUNDS;
     bool ok = true;

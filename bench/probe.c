@@ -28,16 +28,16 @@ static struct vr_trial trial_of(const struct vr_machine *m)
 {
     static struct vr_vgpu_spec specs[VR_MAX_VGPUS];
     struct vr_trial t = vr_trial_default();
-    t.devices = specs;
-    for (t.n_devices = 0; t.n_devices < m->n_devices; t.n_devices++) {
-        const struct vr_device *d = &m->devices[t.n_devices];
-        struct vr_vgpu_spec *s = &specs[t.n_devices];
+    t.load.devices = specs;
+    for (t.load.n_devices = 0; t.load.n_devices < m->n_devices; t.load.n_devices++) {
+        const struct vr_device *d = &m->devices[t.load.n_devices];
+        struct vr_vgpu_spec *s = &specs[t.load.n_devices];
         *s = (struct vr_vgpu_spec){ .total_bytes = d->total_bytes,
                                     .free_bytes = d->free_bytes,
                                     .cc = d->cc_major * 100 + d->cc_minor * 10 };
         snprintf(s->name, sizeof s->name, "%s", d->id);
     }
-    t.context.n_ctx = 32768;
+    t.load.context.n_ctx = 32768;
     t.timeout_ms = 300000;
     return t;
 }
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
             if (!vr_profile_load(rigs.gl_pathv[r], &machine, &err)) return fprintf(stderr, "%s\n", err.msg), 1;
             struct vr_trial t = trial_of(&machine);
             struct vr_vgpu_spec roomy[VR_MAX_VGPUS];
-            memcpy(roomy, t.devices, sizeof roomy);
+            memcpy(roomy, t.load.devices, sizeof roomy);
             double ms[ROUNDS];
             for (int k = 0; k < ROUNDS; k++) {
                 struct vr_proof proof = { 0 };
@@ -80,9 +80,9 @@ int main(int argc, char **argv)
             }
             double own = median(ms, ROUNDS);
             /* With room for everything it needs exactly one dry run. */
-            for (size_t d = 0; d < t.n_devices; d++) roomy[d].total_bytes = roomy[d].free_bytes = 1ull << 44;
+            for (size_t d = 0; d < t.load.n_devices; d++) roomy[d].total_bytes = roomy[d].free_bytes = 1ull << 44;
             struct vr_trial easy = t;
-            easy.devices = roomy;
+            easy.load.devices = roomy;
             uint64_t margins[VR_MAX_VGPUS] = { 0 };
             for (int k = 0; k < ROUNDS; k++) {
                 struct vr_fitted fitted = { 0 };

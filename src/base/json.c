@@ -39,3 +39,11 @@ void vr_json_add_string(struct vr_buf *b, const char *s)
     }
     vr_buf_addc(b, '"', 1);
 }
+
+bool vr_utf8_is(const char *s)
+{
+    size_t n = strlen(s), len;
+    for (size_t at = 0; at < n; at += len)
+        if ((len = vr_utf8_len((const unsigned char *)s + at, n - at)) == 0) return false;
+    return true;
+}

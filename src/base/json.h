@@ -2,6 +2,8 @@
 #ifndef VR_BASE_JSON_H
 #define VR_BASE_JSON_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 
 /* Appends s as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
@@ -9,5 +11,7 @@ void vr_json_add_string(struct vr_buf *b, const char *s);
 
 /* Length of the valid UTF-8 sequence at s (n bytes are there), 0 if there is none. */
 size_t vr_utf8_len(const unsigned char *s, size_t n);
+/* Whether all of s is valid. */
+bool vr_utf8_is(const char *s);
 
 #endif

@@ -95,7 +95,6 @@ static bool price(const struct vr_small_models *s, const struct vr_machine *m, e
                               .speeds = speeds,
                               .context = VR_CONTEXT_DEFAULT,
                               .flash_auto = true,
-                              .n_outputs = 1,
                               .fill = 2.0 * UBATCH / N_CTX };
     ask.context.n_ctx = N_CTX;
     ask.context.n_batch = ask.context.n_ubatch = UBATCH;

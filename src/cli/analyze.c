@@ -240,7 +240,8 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     if (!vr_models_open(o, &models, err)) return false;
     const struct vr_model *m = models.main;
     VR_AUTO_FOOTPRINT f = { 0 };
-    if (!vr_footprint_compute(m, &in->context, &f, err)) return false;
+    const struct vr_context context = vr_context_settled(&in->context, vr_model_makes_embeddings(m));
+    if (!vr_footprint_compute(m, &context, &f, err)) return false;
     struct analysis a = { m, &f };
     VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
     if (!speeds) return false;
@@ -250,15 +251,16 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     struct vr_err no_plan = { 0 };
     bool planned = vr_fit_plan(&ask, &(struct vr_goal){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
     if (o->json) {
+        const struct vr_load_params load = planned ? outcome.trial : vr_fit_params(&ask);
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
-                                 vr_json_goal(&ask.context, o->optimize), "machine", vr_json_machine(in));
+                                 vr_json_goal(&load, ask.fill, o->optimize), "machine", vr_json_machine(in));
         if (planned)
             json_object_set_new(tree, "plan", vr_json_outcome(&ask, &outcome));
         else
             json_object_set_new(tree, "plan", json_pack("{s:b, s:s}", "fits", 0, "reason", no_plan.msg));
         return vr_json_print(tree, out, err);
     }
-    show_model(out, &a, &in->context);
+    show_model(out, &a, &context);
     show_layers(out, &a, o->all_layers);
     vr_buf_adds(out, "\n");
     vr_show_machine(out, in);

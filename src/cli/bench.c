@@ -254,7 +254,6 @@ static bool bench_machine(const struct vr_options *o, struct vr_input *in, struc
 /* What the plan says of it, in tokens/s with an empty, a half full and a full context. */
 struct predicted {
     double n_ctx, decode[3], prefill[3];
-    bool measured; /* from what was measured on this machine */
     struct {
         char id[24];
         uint64_t planned_bytes, overhead_bytes;
@@ -269,28 +268,20 @@ struct compared {
     double predicted, measured;
 };
 
-static double number_at(const json_t *tree, const char *key) { return json_number_value(json_object_get(tree, key)); }
-
-static void read_plan(const json_t *plan, struct predicted *out)
+static void read_outcome(const struct vr_machine *m, const struct vr_outcome *o, struct predicted *out)
 {
-    const json_t *p = json_object_get(plan, "predicted"), *d;
+    const struct vr_verdict *v = &o->verdict;
     *out = (struct predicted){
-        .n_ctx = number_at(json_object_get(plan, "goal"), "n_ctx"),
-        .decode = { number_at(p, "decode_empty_tok_s"), number_at(p, "decode_tok_s"),
-                    number_at(p, "decode_full_tok_s") },
-        .prefill = { number_at(p, "prefill_empty_tok_s"), number_at(p, "prefill_tok_s"),
-                     number_at(p, "prefill_full_tok_s") },
-        .measured = json_is_true(json_object_get(p, "measured_machine")),
+        .n_ctx = v->n_ctx,
+        .decode = { v->empty.decode_tok_s, v->price.decode_tok_s, v->full.decode_tok_s },
+        .prefill = { v->empty.prefill_tok_s, v->price.prefill_tok_s, v->full.prefill_tok_s },
     };
-    size_t i;
-    json_array_foreach(json_object_get(plan, "devices"), i, d)
-    {
-        if (out->n_devices == VR_COUNT(out->devices)) break;
+    for (size_t i = 0; i < v->n_devices && out->n_devices < VR_COUNT(out->devices); i++) {
+        const struct vr_judged *j = &v->devices[i];
         size_t n = out->n_devices++;
-        snprintf(out->devices[n].id, sizeof out->devices[n].id, "%s", json_string_value(json_object_get(d, "id")));
-        out->devices[n].planned_bytes =
-            (uint64_t)(number_at(d, "model_bytes") + number_at(d, "context_bytes") + number_at(d, "compute_bytes"));
-        out->devices[n].overhead_bytes = (uint64_t)number_at(d, "overhead_bytes");
+        snprintf(out->devices[n].id, sizeof out->devices[n].id, "%s", m->devices[j->device].id);
+        out->devices[n].planned_bytes = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+        out->devices[n].overhead_bytes = j->overhead_bytes;
     }
 }
 
@@ -418,30 +409,41 @@ static void show_memory(struct vr_buf *out, const struct predicted *p, const str
     if (n) vr_table_print(&t, out);
 }
 
-static bool bench_model(const struct vr_options *o, struct vr_model *m, struct vr_buf *out, struct vr_err *err)
+/* Whether predictions rest on measurements: all that the plan may use was. */
+static bool is_measured(const struct vr_options *o, const struct vr_input *in, bool *out, struct vr_err *err)
+{
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (speeds) *out = speeds->measured;
+    return speeds != NULL;
+}
+
+static bool bench_model(const struct vr_options *o, struct vr_input *in, struct vr_model *m, struct vr_buf *out,
+                        struct vr_err *err)
 {
     const struct vr_models models = { .main = m };
     struct vr_learned none = { 0 };
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
-    if (!vr_load_plan(o, &models, &none, &load, err)) return false;
-    json_t *plan = json_loads(vr_buf_str(&load.plan_json), 0, NULL);
-    if (!plan) return vr_fail(err, VR_EENGINE, "%s: there is no plan to compare a run with", o->model);
+    VR_AUTO_OUTCOME outcome = { 0 };
+    if (!vr_load_plan_on(in, o, &models, &none, &outcome, &load, err)) return false;
+    if (!load.plan_json.n) return vr_fail(err, VR_EENGINE, "%s: there is no plan to compare a run with", o->model);
     struct vr_measure_run r;
     struct predicted p;
     struct compared rows[4];
+    bool measured = false;
     int timeout_ms = 600000 + (int)o->seconds * 3000;
-    read_plan(plan, &p);
-    if (!vr_measure_run(vr_buf_str(&load.load_json), load.env.data, load.env.n, (uint32_t)o->n_tokens,
+    read_outcome(&in->machine, &outcome, &p);
+    if (!is_measured(o, in, &measured, err) ||
+        !vr_measure_run(vr_buf_str(&load.load_json), load.env.data, load.env.n, (uint32_t)o->n_tokens,
                         (double)o->seconds, timeout_ms, &r, err))
-        return json_decref(plan), false;
+        return false;
     size_t n = compare_speeds(&p, &r, rows);
     if (o->json)
         return vr_json_print(json_pack("{s:o, s:f, s:o, s:o, s:o}", "model", vr_json_model(m), "load_ms", r.load_ms,
-                                       "speeds", json_speeds(rows, n), "memory", json_memory(&p, &r), "plan", plan),
+                                       "speeds", json_speeds(rows, n), "memory", json_memory(&p, &r), "plan",
+                                       json_loads(load.plan_json.data, 0, NULL)), /* as /api/plan tells it */
                              out, err);
-    json_decref(plan);
     vr_show_title(out, m->name);
-    vr_show_fact(out, "predicted", "%s", p.measured ? "from what was measured on this machine" : "from data sheets");
+    vr_show_fact(out, "predicted", "%s", measured ? "from what was measured on this machine" : "from data sheets");
     vr_show_fact(out, "loaded in", "%.1f s", r.load_ms / 1e3);
     vr_buf_adds(out, "\n");
     show_speeds(out, rows, n);
@@ -463,5 +465,5 @@ bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err 
     if (measures && !own_path(path, sizeof path, err)) return false; /* before the minute is spent */
     if (!m) return bench_machine(o, in, &c, path, out, err);
     if (measures && !calibrate(&c, in, path, err)) return false;
-    return bench_model(o, m, out, err);
+    return bench_model(o, in, m, out, err);
 }

@@ -15,6 +15,7 @@
 #include "cli/placement.h"
 #include "cli/shipped.h"
 #include "engine/llama/library.h"
+#include "engine/params/load_message.h"
 
 #define MAX_TEMPLATE (256 << 10)
 
@@ -154,54 +155,85 @@ static void list_devices(const struct vr_input *in, const struct vr_budgets *usa
     }
 }
 
-/* --- the plan as settings --- */
+/* --- the plan as the engine is to load it --- */
 
-static json_t *json_vgpus(const struct vr_input *in, const struct seen *s, const struct vr_outcome *o, unsigned n_fails)
+/* The devices of a message, as the engine names them. */
+struct named {
+    struct vr_vgpu_spec devices[VR_MAX_VGPUS], vgpus[VR_MAX_VGPUS];
+    size_t n;
+};
+
+static int index_of(const struct vr_input *in, struct seen *s, uint16_t device, bool virtual, struct named *to)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; i < s->n; i++) {
-        const struct vr_device *d = &in->machine.devices[s->devices[i]];
-        int cc = 0;
-        for (size_t k = 0; k < VR_COUNT(o->specs); k++)
-            if (strcmp(o->specs[k].name, d->id) == 0) cc = o->specs[k].cc;
-        json_t *card = behaviour(d->id, n_fails);
-        double cap = (double)d->free_bytes / (double)VR_MIB - mib_of(card, "less");
-        json_array_append_new(list, json_pack("{s:s, s:s, s:f, s:f, s:f, s:b, s:i}", "name", d->id, "about", d->name,
-                                              "mib", (double)d->total_bytes / (double)VR_MIB, "cap_mib",
-                                              cap > 0 ? cap : 0.0, "run_mib", mib_of(card, "run"), "like_cuda",
-                                              json_is_true(json_object_get(card, "like_cuda")), "cc", cc));
-        json_decref(card);
-    }
-    return list;
+    char name[32];
+    engine_name(in, s, device, virtual, name, sizeof name);
+    for (size_t i = 0; i < to->n; i++)
+        if (strcmp(to->devices[i].name, name) == 0) return (int)i;
+    snprintf(to->devices[to->n].name, sizeof to->devices[0].name, "%.*s", (int)sizeof to->devices[0].name - 1, name);
+    return (int)to->n++;
 }
 
-static json_t *json_placement(const struct vr_input *in, const struct vr_outcome *o, struct seen *s, bool virtual)
+/* The outcome's trial, but for what the engine calls its devices. */
+static bool rename_devices(const struct vr_input *in, struct vr_outcome *o, struct seen *s, bool virtual,
+                           struct named *to, struct vr_err *err)
 {
-    const struct vr_trial *t = &o->trial;
-    json_t *devices = json_array(), *split = json_array(), *overrides = json_array();
-    char name[32];
+    struct vr_load_params *p = &o->trial;
     for (size_t i = 0; i < o->verdict.n_devices; i++) {
         const struct vr_judged *j = &o->verdict.devices[i];
-        engine_name(in, s, j->device, virtual, name, sizeof name);
-        json_array_append_new(devices, json_string(name));
+        p->order[i] = (uint8_t)index_of(in, s, j->device, virtual, to);
         /* without shares the dry run split by free memory; the engine would by what its contexts have left of it */
-        double share = t->has_split ? (double)t->split[i] : (double)j->free_bytes / (double)VR_MIB;
-        json_array_append_new(split, json_real(share));
+        if (!p->has_split) p->split[i] = (float)((double)j->free_bytes / (double)VR_MIB);
     }
-    for (size_t i = 0; i < t->n_overrides; i++) {
-        const struct vr_override *v = &t->overrides[i];
-        if (v->device == VR_ON_CPU)
-            snprintf(name, sizeof name, "CPU");
-        else
-            engine_name(in, s, device_by_id(&in->machine, o->specs[v->device].name), virtual, name, sizeof name);
-        json_array_append_new(overrides, json_pack("{s:s, s:s}", "pattern", v->pattern, "device", name));
+    p->n_order = o->verdict.n_devices;
+    p->has_split = p->n_order > 0;
+    struct vr_override *overrides = vr_arena_alloc(&o->arena, p->n_overrides + 1, sizeof *overrides);
+    if (!overrides) return vr_fail_nomem(err, "writing the engine's settings");
+    for (size_t i = 0; i < p->n_overrides; i++) {
+        overrides[i] = p->overrides[i];
+        if (overrides[i].device == VR_ON_CPU) continue;
+        uint16_t device = device_by_id(&in->machine, o->specs[overrides[i].device].name);
+        overrides[i].device = index_of(in, s, device, virtual, to);
     }
-    static const char *const modes[] = {
-        [VR_SPLIT_LAYER] = "layer", [VR_SPLIT_NONE] = "none", [VR_SPLIT_TENSOR] = "tensor"
-    };
-    return json_pack("{s:o, s:o, s:o, s:i, s:b, s:I, s:s}", "devices", devices, "tensor_split", split, "overrides",
-                     overrides, "n_gpu_layers", t->n_gpu_layers, "pipeline", t->pipeline, "n_ctx",
-                     (json_int_t)t->context.n_ctx, "split_mode", modes[t->split_mode]);
+    p->overrides = overrides;
+    p->devices = to->devices;
+    p->n_devices = to->n;
+    return true;
+}
+
+/* Virtual devices: all that the engine sees, under the limits of the cards named. */
+static void add_vgpus(const struct vr_input *in, const struct seen *s, struct vr_outcome *o, unsigned n_fails,
+                      struct named *to)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct vr_device *d = &in->machine.devices[s->devices[i]];
+        json_t *card = behaviour(d->id, n_fails);
+        double cap = (double)d->free_bytes - mib_of(card, "less") * (double)VR_MIB;
+        struct vr_vgpu_spec *v = &to->vgpus[i];
+        for (size_t k = 0; k < VR_COUNT(o->specs); k++)
+            if (strcmp(o->specs[k].name, d->id) == 0) *v = o->specs[k];
+        v->free_bytes = cap > 0 ? (uint64_t)cap : 0;
+        v->run_bytes = (uint64_t)(mib_of(card, "run") * (double)VR_MIB);
+        v->like_cuda = json_is_true(json_object_get(card, "like_cuda"));
+        json_decref(card);
+    }
+    o->trial.vgpus = to->vgpus;
+    o->trial.n_vgpus = s->n;
+}
+
+/* Where the draft and the mmproj go; without this they are on the CPU. */
+static bool set_companion_devices(const struct vr_input *in, struct vr_outcome *o, struct seen *s, bool virtual,
+                                  struct vr_err *err)
+{
+    for (size_t k = 0; k < o->n_companions; k++) {
+        const struct vr_companion *c = &o->companions[k];
+        const char **to = c->kind == VR_DRAFT ? &o->trial.draft_device : &o->trial.mmproj_device;
+        char name[32];
+        if (c->device < 0) continue;
+        engine_name(in, s, (uint16_t)c->device, virtual, name, sizeof name);
+        *to = vr_arena_strdup(&o->arena, name);
+        if (!*to) return vr_fail_nomem(err, "writing the engine's settings");
+    }
+    return true;
 }
 
 /* Appends the tree as text and frees it. */
@@ -210,38 +242,7 @@ static bool print(json_t *tree, struct vr_buf *out, struct vr_err *err)
     VR_AUTO_FREE char *text = tree ? json_dumps(tree, JSON_COMPACT) : NULL;
     json_decref(tree);
     if (text) vr_buf_adds(out, text);
-    return (text && !out->failed) || vr_fail_nomem(err, "writing the engine's settings");
-}
-
-static json_t *json_settings(const struct vr_options *o)
-{
-    VR_AUTO_FREE char *path = realpath(o->model, NULL);
-    return json_pack("{s:s, s:[], s:i, s:I, s:I, s:I, s:I, s:s, s:s, s:s, s:I, s:b, s:b, s:b}", "model",
-                     path ? path : o->model, "devices", "n_gpu_layers", 0, "n_ctx", (json_int_t)o->n_ctx, "n_seq",
-                     (json_int_t)o->n_seq, "n_batch", (json_int_t)o->n_batch, "n_ubatch", (json_int_t)o->n_ubatch,
-                     "type_k", o->cache_type_k, "type_v", o->cache_type_v, "flash_attn", o->flash_attn, "threads",
-                     (json_int_t)o->threads, "mmap", !o->no_mmap, "mlock", o->mlock, "embeddings", o->embeddings);
-}
-
-/* Where the draft and the mmproj go; without this they are on the CPU. */
-static void set_companion_devices(const struct vr_input *in, const struct vr_outcome *o, struct seen *s, bool virtual,
-                                  json_t *load)
-{
-    for (size_t k = 0; k < o->n_companions; k++) {
-        const struct vr_companion *c = &o->companions[k];
-        char key[32], name[32];
-        if (c->device < 0) continue;
-        snprintf(key, sizeof key, "%s_device", vr_companion_name(c->kind));
-        engine_name(in, s, (uint16_t)c->device, virtual, name, sizeof name);
-        json_object_set_new(load, key, json_string(name));
-    }
-}
-
-/* A file as another process finds it. */
-static void set_path(json_t *load, const char *key, const char *path)
-{
-    VR_AUTO_FREE char *whole = path ? realpath(path, NULL) : NULL;
-    if (path) json_object_set_new(load, key, json_string(whole ? whole : path));
+    return (text && !out->failed) || vr_fail_nomem(err, "writing a plan");
 }
 
 /* What GET /api/plan answers. */
@@ -250,72 +251,97 @@ static bool print_plan(const struct vr_options *o, const struct vr_fit_ask *ask,
 {
     json_t *plan = json_object();
     json_object_set_new(plan, "model", vr_json_model(ask->model));
-    json_object_set_new(plan, "goal", vr_json_goal(&outcome->trial.context, o->optimize));
+    json_object_set_new(plan, "goal", vr_json_goal(&outcome->trial, ask->fill, o->optimize));
     json_object_update_new(plan, vr_json_outcome(ask, outcome));
     return print(plan, &out->plan_json, err);
 }
 
-/* Without a device the settings say all on the host already, and the plan is there to be looked at: a model that is
- * larger than the memory can still be mapped. What the user asked for in vain is refused. */
-static bool add_host_plan(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_load *out, struct vr_err *err)
+/* A file as another process finds it; "" for none. */
+static const char *whole_path(struct vr_arena *arena, const char *path)
 {
-    VR_AUTO_OUTCOME outcome = { 0 };
+    VR_AUTO_FREE char *whole = path ? realpath(path, NULL) : NULL;
+    return vr_arena_strdup(arena, whole ? whole : path ? path : "");
+}
+
+/* What no plan depends on: files, and how they are read. */
+static bool write_load(const struct vr_options *o, const char *template, struct vr_outcome *outcome,
+                       struct vr_load *out, struct vr_err *err)
+{
+    struct vr_load_params *p = &outcome->trial;
+    p->model = whole_path(&outcome->arena, o->model);
+    p->draft = whole_path(&outcome->arena, o->draft);
+    p->mmproj = whole_path(&outcome->arena, o->mmproj);
+    p->chat_template = template;
+    p->threads = (uint32_t)o->threads;
+    p->mlock = o->mlock;
+    if (!p->model || !p->draft || !p->mmproj) return vr_fail_nomem(err, "writing the engine's settings");
     struct vr_err no = { 0 };
-    if (vr_placement_find(o, ask, &outcome, &no)) return print_plan(o, ask, &outcome, out, err);
+    if (vr_load_params_write(p, &out->load_json, &no)) return true;
+    return *template && no.code == VR_EUSAGE ? vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template)
+                                             : vr_fail(err, no.code, "%s", no.msg);
+}
+
+/* Without a device all is on the host already, and the plan is there to be looked at: a model that is larger than the
+ * memory can still be mapped. What the user asked for in vain is refused. */
+static bool plan_host(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_outcome *outcome,
+                      struct vr_load *out, struct vr_err *err)
+{
+    struct vr_err no = { 0 };
+    if (vr_placement_find(o, ask, outcome, &no)) return print_plan(o, ask, outcome, out, err);
     if (no.code == VR_EUSAGE) return vr_fail(err, VR_EUSAGE, "%s", no.msg);
     vr_log(VR_WARN, "there is no plan: %s", no.msg);
+    outcome->trial = vr_fit_params(ask);
     return true;
 }
 
-/* Plans for the devices there are, and adds the placement to the settings. */
-static bool add_plan(const struct vr_options *o, const struct vr_models *m, const struct vr_learned *learned,
-                     json_t *load, struct vr_load *out, struct vr_err *err)
+/* Plans for the devices there are. */
+static bool plan_devices(const struct vr_options *o, const struct vr_input *in, const struct vr_budgets *usable,
+                         struct vr_fit_ask *ask, const struct vr_learned *learned, struct named *named,
+                         struct vr_outcome *outcome, struct vr_load *out, struct vr_err *err)
 {
-    VR_AUTO(vr_input) in = vr_input_new(err);
     struct seen seen = { 0 };
     bool virtual = vr_input_is_virtual(o);
-    if (!in || !vr_input_machine(o, &in->machine, err)) return false;
-    if (virtual) apply_virtual(&in->machine, learned->n_fails);
+    if (!vr_placement_find(o, ask, outcome, err) || !vr_outcome_check(ask, outcome, err)) return false;
+    if (!print_plan(o, ask, outcome, out, err)) return false; /* as the planner names the devices */
+    if (!virtual) see_copies(&in->machine, &seen);
+    if (!rename_devices(in, outcome, &seen, virtual, named, err) ||
+        !set_companion_devices(in, outcome, &seen, virtual, err))
+        return false;
+    list_devices(in, usable, outcome, &seen, virtual, out);
+    if (virtual)
+        add_vgpus(in, &seen, outcome, learned->n_fails, named);
+    else
+        set_visible(in, &seen, &out->env);
+    return true;
+}
+
+bool vr_load_plan_on(struct vr_input *in, const struct vr_options *o, const struct vr_models *models,
+                     const struct vr_learned *learned, struct vr_outcome *outcome, struct vr_load *out,
+                     struct vr_err *err)
+{
+    VR_AUTO_BUF template = { 0 };
+    if (o->chat_template && !vr_file_read(o->chat_template, MAX_TEMPLATE, &template, err)) return false;
     if (!vr_input_rest(o, in, err)) return false;
     keep_usable(o, in);
     const struct vr_budgets usable = in->budgets;
     vr_input_learned(in, learned);
     VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
     if (!speeds) return false;
-    struct vr_fit_ask ask = vr_placement_ask(o, in, m, speeds);
-    /* rows of logits, as src/engine/process/loader.c asks for them */
-    ask.n_outputs = o->embeddings && o->n_seq < 64 ? 64 : (uint32_t)o->n_seq;
-    uint64_t streams = o->n_seq < VR_DRAFT_STREAMS ? o->n_seq : VR_DRAFT_STREAMS;
-    uint32_t rows = (uint32_t)(o->n_seq + streams * VR_DRAFT_TOKENS);
-    if (o->draft && ask.n_outputs < rows) ask.n_outputs = rows;
-    json_object_set_new(load, "n_outputs", json_integer(ask.n_outputs));
-    if (usable.n == 0) return add_host_plan(o, &ask, out, err);
-    VR_AUTO_OUTCOME outcome = { 0 };
-    if (!vr_placement_find(o, &ask, &outcome, err) || !vr_outcome_check(&ask, &outcome, err)) return false;
-    if (!virtual) see_copies(&in->machine, &seen);
-    json_object_update_new(load, json_placement(in, &outcome, &seen, virtual));
-    set_companion_devices(in, &outcome, &seen, virtual, load);
-    list_devices(in, &usable, &outcome, &seen, virtual, out);
-    if (!virtual)
-        set_visible(in, &seen, &out->env);
-    else if (seen.n)
-        json_object_set_new(load, "vgpus", json_vgpus(in, &seen, &outcome, learned->n_fails));
-    return print_plan(o, &ask, &outcome, out, err);
+    struct vr_fit_ask ask = vr_placement_ask(o, in, models, speeds);
+    struct named named = { 0 };
+    bool ok = usable.n ? plan_devices(o, in, &usable, &ask, learned, &named, outcome, out, err)
+                       : plan_host(o, &ask, outcome, out, err);
+    return ok && write_load(o, vr_buf_str(&template), outcome, out, err);
 }
 
 bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err)
 {
-    VR_AUTO_BUF template = { 0 };
-    if (o->chat_template && !vr_file_read(o->chat_template, MAX_TEMPLATE, &template, err)) return false;
-    json_t *load = json_settings(o);
-    if (load && template.n && json_object_set_new(load, "chat_template", json_string(vr_buf_str(&template))) != 0)
-        return json_decref(load), vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template);
-    if (load) set_path(load, "draft", o->draft);
-    if (load) set_path(load, "mmproj", o->mmproj);
-    if (load && o->draft) json_object_set_new(load, "n_draft", json_integer(VR_DRAFT_TOKENS));
-    if (load && !add_plan(o, models, learned, load, out, err)) return json_decref(load), false;
-    return print(load, &out->load_json, err);
+    VR_AUTO(vr_input) in = vr_input_new(err);
+    VR_AUTO_OUTCOME outcome = { 0 };
+    if (!in || !vr_input_machine(o, &in->machine, err)) return false;
+    if (vr_input_is_virtual(o)) apply_virtual(&in->machine, learned->n_fails);
+    return vr_load_plan_on(in, o, models, learned, &outcome, out, err);
 }
 
 static bool read_stdin(struct vr_buf *out, struct vr_err *err)

@@ -22,6 +22,7 @@ struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_i
                                 .speeds = speeds,
                                 .context = in->context,
                                 .flash_auto = strcmp(o->flash_attn, "auto") == 0,
+                                .embeddings = o->embeddings,
                                 .fill = FILL };
 }
 

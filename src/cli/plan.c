@@ -16,8 +16,8 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     if (!speeds) return false;
     struct vr_fit_ask ask = vr_placement_ask(o, in, &models, speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
-    if (!vr_footprint_compute(m, &in->context, &f, err))
-        return false; /* refuses what the engine would, in a sentence */
+    const struct vr_context context = vr_context_settled(&in->context, vr_model_makes_embeddings(m));
+    if (!vr_footprint_compute(m, &context, &f, err)) return false; /* refuses what the engine would, in a sentence */
     VR_AUTO_OUTCOME outcome = { 0 };
     if (!vr_placement_find(o, &ask, &outcome, err)) return false;
     if (o->svg) {
@@ -28,7 +28,7 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     if (o->json) {
         json_t *plan = json_object();
         json_object_set_new(plan, "model", vr_json_model(m));
-        json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial.context, o->optimize));
+        json_object_set_new(plan, "goal", vr_json_goal(&outcome.trial, ask.fill, o->optimize));
         json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
         if (!vr_json_print(plan, out, err)) return false;
     } else {

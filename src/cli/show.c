@@ -180,11 +180,22 @@ json_t *vr_json_model(const struct vr_model *m)
                      m->quant, "n_ctx_train", (json_int_t)m->n_ctx_train);
 }
 
-json_t *vr_json_goal(const struct vr_context *c, const char *optimize)
+json_t *vr_json_goal(const struct vr_load_params *load, double fill, const char *optimize)
 {
-    return json_pack("{s:I, s:i, s:s, s:s, s:i, s:i, s:b, s:s}", "n_ctx", (json_int_t)c->n_ctx, "n_seq", (int)c->n_seq,
-                     "type_k", vr_type(c->type_k)->name, "type_v", vr_type(c->type_v)->name, "n_batch", (int)c->n_batch,
-                     "n_ubatch", (int)c->n_ubatch, "flash_attn", c->flash_attn, "optimize", optimize);
+    const struct vr_context *c = &load->context;
+    json_t *goal = json_pack("{s:I, s:i, s:s, s:s, s:i, s:i, s:s}", "n_ctx", (json_int_t)c->n_ctx, "n_seq",
+                             (int)c->n_seq, "type_k", vr_type(c->type_k)->name, "type_v", vr_type(c->type_v)->name,
+                             "n_batch", (int)c->n_batch, "n_ubatch", (int)c->n_ubatch, "flash_attn",
+                             load->flash_auto ? "auto"
+                             : c->flash_attn  ? "on"
+                                              : "off");
+    json_t *rest =
+        json_pack("{s:i, s:b, s:b, s:b, s:b, s:b, s:b, s:s, s:f, s:s}", "n_outputs", (int)load->n_outputs, "kv_unified",
+                  c->kv_unified, "swa_full", c->swa_full, "kv_offload", c->offload_kqv, "op_offload", load->op_offload,
+                  "embeddings", load->embedding_model || load->embeddings, "mmap", load->mmap, "split_mode",
+                  vr_split_mode_name(load->split_mode), "fill", fill, "optimize", optimize);
+    json_object_update_new(goal, rest);
+    return goal;
 }
 
 bool vr_json_print(json_t *tree, struct vr_buf *out, struct vr_err *err)

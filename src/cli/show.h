@@ -5,6 +5,7 @@
 #include <jansson.h>
 
 #include "cli/input.h"
+#include "engine/params/load_params.h"
 
 /* Colour and bold are for terminals; NO_COLOR in the environment turns them off. */
 bool vr_show_color(void);
@@ -23,7 +24,9 @@ const char *vr_show_link(char *text, size_t n, const struct vr_device *d);
 json_t *vr_json_profile(const struct vr_machine *m);
 json_t *vr_json_machine(const struct vr_input *in);
 json_t *vr_json_model(const struct vr_model *m); /* what every command tells of a model */
-json_t *vr_json_goal(const struct vr_context *c, const char *optimize);
+/* What was asked, with all that a replay needs: what would be loaded for it, how much of the context is full when
+ * speeds are told, and what should be fast. */
+json_t *vr_json_goal(const struct vr_load_params *load, double fill, const char *optimize);
 /* Appends the tree as text and frees it. */
 bool vr_json_print(json_t *tree, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
 

@@ -54,15 +54,6 @@ uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device)
 
 /* --- what one takes --- */
 
-/* As llama-server gives it to a draft: as many tokens and sequences as the model has, an f16 cache. */
-static struct vr_context draft_context(const struct vr_fit_ask *a)
-{
-    struct vr_context c = a->context;
-    if (c.n_ctx == 0) c.n_ctx = a->model->n_ctx_train;
-    c.type_k = c.type_v = VR_TYPE_F16;
-    return c;
-}
-
 /* `one` holds the budget of the device, or none. */
 static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *one, struct vr_companion *c,
                           struct vr_err *err)
@@ -71,10 +62,10 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
                               .machine = a->machine,
                               .budgets = one,
                               .speeds = a->speeds,
-                              .context = draft_context(a),
+                              .context = vr_draft_context(&a->context),
                               .flash_auto = a->flash_auto,
-                              .n_outputs = a->context.n_seq ? a->context.n_seq : 1,
                               .fill = a->fill };
+    if (ask.context.n_ctx == 0) ask.context.n_ctx = a->model->n_ctx_train;
     VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
     if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
     struct vr_prober prober;
@@ -107,10 +98,10 @@ static bool measure_mmproj(const struct vr_fit_ask *a, const struct vr_budgets *
     struct vr_vgpu_spec spec;
     struct vr_trial trial = vr_trial_default();
     if (!vr_judge_devices(a->machine, one, &spec, err)) return false;
-    trial.devices = &spec;
-    trial.n_devices = one->n;
-    trial.flash_auto = a->flash_auto;
-    trial.context.flash_attn = a->context.flash_attn;
+    trial.load.devices = &spec;
+    trial.load.n_devices = one->n;
+    trial.load.flash_auto = a->flash_auto;
+    trial.load.context.flash_attn = a->context.flash_attn;
     struct vr_prober prober;
     struct vr_proof proof = { 0 };
     vr_prober_open_mmproj(c->model, &prober);
@@ -200,6 +191,7 @@ static bool try_place(struct placing *p, const struct vr_outcome *so_far, const 
     p->machine = *p->a->machine;
     p->budgets = *p->a->budgets;
     p->left = *p->a;
+    p->left.has_draft = p->a->companions[VR_DRAFT];
     memset(p->left.companions, 0, sizeof p->left.companions);
     p->left.machine = &p->machine;
     p->left.budgets = &p->budgets;
@@ -335,6 +327,7 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     if (!p) return vr_fail_nomem(err, "planning");
     *p = (struct placing){ .a = a, .find = find, .ctx = ctx, .twins = twins };
     struct vr_fit_ask alone = *a;
+    alone.has_draft = a->companions[VR_DRAFT];
     memset(alone.companions, 0, sizeof alone.companions);
     if (!find(&alone, ctx, out, err)) return false;
     p->alone_ms = out->verdict.price.step_ms[VR_DECODE];

@@ -35,15 +35,20 @@ struct vr_fit_ask {
     const struct vr_speeds *speeds;
     struct vr_context context;
     bool flash_auto;
-    uint32_t n_outputs; /* rows of logits per micro-batch; 0: n_batch, as llama-server */
-    double fill;        /* of the context, when speeds are told */
+    bool embeddings; /* embeddings also from a model that is made for text */
+    bool has_draft;  /* of a model whose draft has been placed already */
+    double fill;     /* of the context, when speeds are told */
 };
+
+/* What is loaded for it, before anything is placed: on all devices that may be used, as serving asks for it. Its
+ * devices are to be set. */
+struct vr_load_params vr_fit_params(const struct vr_fit_ask *a);
 
 #define VR_MAX_REASONS 48
 
 struct vr_outcome {
     struct vr_vgpu_spec specs[VR_MAX_VGPUS]; /* the budgets' devices, in their order; trial.devices points here */
-    struct vr_trial trial;                   /* overrides are in the arena */
+    struct vr_load_params trial;             /* what was tried, and what is loaded; overrides are in the arena */
     struct vr_verdict verdict;
     const char *how; /* "planned", "as given", "llama.cpp's fit" */
     uint32_t dry_runs;
@@ -98,9 +103,6 @@ bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_
 /* Where each tensor of the model is: an index of verdict.devices, or -1 for the host. where[] has model->n_tensors. */
 bool vr_outcome_where(const struct vr_fit_ask *a, const struct vr_outcome *o, int *where,
                       struct vr_err *err) VR_MUST_CHECK;
-
-/* Any override turns llama.cpp's pipeline copies off; this one moves nothing. */
-#define VR_NO_PIPELINE "^$"
 
 /* The flags that make llama-server (or ik_llama.cpp, which lacks some) execute this outcome. */
 enum vr_dialect { VR_LLAMA_SERVER, VR_IK_LLAMA };

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "fit/fit.h"
 #include "gguf/type.h"
 
@@ -13,18 +14,28 @@ static const char *device_name(const struct vr_outcome *o, int device)
 /* -dev CUDA1,CUDA0 -ts 26,47: placement order, and layers of each. */
 static void add_devices(const struct vr_outcome *o, struct vr_buf *out)
 {
-    const struct vr_trial *t = &o->trial;
-    size_t n = t->n_order ? t->n_order : t->n_devices;
+    const struct vr_load_params *t = &o->trial;
+    size_t n = vr_load_params_n_order(t);
     if (n == 0) return;
     for (size_t i = 0; i < n; i++)
-        vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[t->n_order ? t->order[i] : i].name);
+        vr_buf_addf(out, "%s%s", i ? "," : " -dev ", o->specs[vr_load_params_device(t, i)].name);
     if (!t->has_split) return;
     for (size_t i = 0; i < n; i++) vr_buf_addf(out, "%s%.9g", i ? "," : " -ts ", (double)t->split[i]);
 }
 
-/* A path as a shell takes it. */
+/* A path as a shell takes it; the flags are text, so bytes that are none are spelled out. */
 static void add_path(const char *path, struct vr_buf *out)
 {
+    if (!vr_utf8_is(path)) {
+        vr_buf_adds(out, " $'");
+        for (; *path; path++)
+            if (*path >= ' ' && *path <= '~' && *path != '\'' && *path != '\\')
+                vr_buf_addc(out, *path, 1);
+            else
+                vr_buf_addf(out, "\\x%02x", (unsigned char)*path);
+        vr_buf_adds(out, "'");
+        return;
+    }
     vr_buf_adds(out, " '");
     for (; *path; path++)
         if (*path == '\'')
@@ -51,7 +62,7 @@ static void add_companion(const struct vr_companion *c, bool ik, struct vr_buf *
 
 void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struct vr_buf *out)
 {
-    const struct vr_trial *t = &o->trial;
+    const struct vr_load_params *t = &o->trial;
     const struct vr_context *c = &t->context;
     bool ik = dialect == VR_IK_LLAMA;
     vr_buf_addf(out, "-ngl %d", t->n_gpu_layers < 0 ? 999 : t->n_gpu_layers);
@@ -71,6 +82,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
         vr_buf_adds(out, o->verdict.flash ? " -fa" : " -no-fa");
     else
         vr_buf_addf(out, " -fa %s", t->flash_auto ? "auto" : c->flash_attn ? "on" : "off");
+    if (t->embedding_model) vr_buf_adds(out, ik ? " --embedding" : " --embedding -kvu");
     vr_buf_adds(out, " --no-mmap");
     for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
 }

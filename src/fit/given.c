@@ -126,6 +126,7 @@ static bool take_fitted(const struct vr_fitted *f, struct vr_outcome *o, struct 
     memcpy(o->trial.split, f->split, sizeof o->trial.split);
     for (size_t i = 0; i < o->trial.n_devices; i++) o->trial.has_split |= f->split[i] > 0;
     if (f->n_ctx) o->trial.context.n_ctx = f->n_ctx;
+    vr_load_params_settle(&o->trial);
     struct vr_override *all = vr_arena_alloc(&o->arena, f->n_overrides + 1, sizeof *all);
     if (!all) return vr_fail_nomem(err, "reading llama.cpp's fit");
     for (size_t i = 0; i < f->n_overrides; i++) {
@@ -152,10 +153,9 @@ static bool llama_alone(const struct vr_fit_ask *a, const void *none, struct vr_
     struct vr_prober prober;
     if (!vr_prober_open(a->model, &prober, err)) return false;
     struct vr_fitted fitted = { 0 };
-    struct vr_trial trial = out->trial;
-    trial.timeout_ms = 300000; /* it may need dozens of dry runs */
-    bool ok = vr_probe_fit(&prober, &trial, margins, &fitted, err) && take_fitted(&fitted, out, err) &&
-              vr_outcome_judge(a, &prober, out, err);
+    struct vr_trial trial = { .load = out->trial, .timeout_ms = 300000 }; /* it may need dozens of dry runs */
+    bool ok = (vr_probe_fit(&prober, &trial, margins, &fitted, err) || vr_advise(&prober, &trial.load, err)) &&
+              take_fitted(&fitted, out, err) && vr_outcome_judge(a, &prober, out, err);
     out->dry_runs = fitted.dry_runs;
     out->ms = fitted.ms;
     vr_fitted_done(&fitted);

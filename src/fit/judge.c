@@ -27,7 +27,7 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
 }
 
 /* Which layers are where: the engine's own rule. Layers below the first on a device stay on the host. */
-static void find_layers(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *v)
+static void find_layers(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *v)
 {
     uint32_t n_stations = s->model->n_layers + 1; /* the output is the last */
     uint32_t on_gpu =
@@ -110,7 +110,7 @@ static uint64_t room_in_reserve(const struct vr_device *d, const struct vr_budge
     return d->measured.runtime_bytes || share < margin ? margin : share;
 }
 
-static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static void weigh(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                   struct vr_verdict *v)
 {
     v->n_devices = t->n_order ? t->n_order : t->n_devices;
@@ -148,7 +148,7 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, cons
     if (v->host_short_bytes) v->fits = false;
 }
 
-static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, const struct vr_proof *p,
+static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
                      struct vr_verdict *v)
 {
     uint16_t machine_device[VR_MAX_VGPUS];
@@ -183,19 +183,21 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_trial *t, c
     }
 }
 
-bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out, struct vr_err *err)
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out,
+              struct vr_err *err)
 {
-    struct vr_trial trial = *t;
+    struct vr_trial trial = vr_trial_default();
+    trial.load = *t;
     trial.want_work = true;
     struct vr_proof proof = { 0 };
     if (!vr_probe(s->prober, &trial, &proof, err)) return false;
     *out = (struct vr_verdict){
         .pipeline = proof.pipeline, .flash = proof.flash, .n_ctx = proof.n_ctx, .proof_ms = proof.ms
     };
-    weigh(s, &trial, &proof, out);
-    find_layers(s, &trial, out);
+    weigh(s, t, &proof, out);
+    find_layers(s, t, out);
     find_empty_caches(s, out);
-    clock_it(s, &trial, &proof, out);
+    clock_it(s, t, &proof, out);
     vr_proof_done(&proof);
     return true;
 }

@@ -49,7 +49,7 @@ struct vr_judge_setup { /* what stays the same from trial to trial */
     double fill;
 };
 
-bool vr_judge(const struct vr_judge_setup *s, const struct vr_trial *t, struct vr_verdict *out,
+bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out,
               struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -10,6 +10,9 @@ bool vr_outcome_start(const struct vr_fit_ask *a, struct vr_outcome *out, struct
 /* The dry run of o->trial. */
 bool vr_outcome_judge(const struct vr_fit_ask *a, const struct vr_prober *prober, struct vr_outcome *o,
                       struct vr_err *err) VR_MUST_CHECK;
+/* After a dry run of `failed` that ended with `err`: when the engine is at fault and a setting nearby works, the error
+ * names both instead of the engine's last words. Returns false, to be returned. */
+bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *failed, struct vr_err *err);
 /* o = from, with the pointers into itself set right; `from` is empty afterwards. */
 void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from);
 

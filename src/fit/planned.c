@@ -22,7 +22,7 @@
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */
 static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct vr_outcome *o, struct vr_err *err)
 {
-    struct vr_trial *t = &o->trial;
+    struct vr_load_params *t = &o->trial;
     const struct vr_fixed *fixed = &s->ask.fixed;
     int trial_device[VR_MAX_DEVICES] = { 0 };
     for (size_t i = 0; i < s->a.budgets->n; i++) trial_device[s->a.budgets->items[i].device] = (int)i;
@@ -42,8 +42,9 @@ static bool to_trial(const struct vr_planner *s, const struct vr_plan *p, struct
         bool users = i < fixed->n_overrides;
         const struct vr_place_override *ours = &p->overrides[i - (users ? i : fixed->n_overrides)];
         int device = users ? fixed->overrides[i].device : ours->device;
-        all[i].pattern = users ? fixed->overrides[i].pattern : ours->pattern;
+        all[i].pattern = users ? vr_arena_strdup(&o->arena, fixed->overrides[i].pattern) : ours->pattern;
         all[i].device = device < 0 ? VR_ON_CPU : trial_device[device];
+        if (!all[i].pattern) return vr_fail_nomem(err, "writing down a plan");
     }
     t->overrides = all;
     t->n_overrides = n;
@@ -205,7 +206,7 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
 static void expect_overheads(struct vr_planner *s)
 {
     struct vr_overheads guess;
-    vr_overheads_guess(s->a.model, &s->a.context, &s->footprint, s->a.machine, &guess);
+    vr_overheads_guess(s->a.model, &s->context, &s->footprint, s->a.machine, &guess);
     s->overheads = s->n_known ? s->known[0].found : guess;
     bool line = s->n_known == 2;
     double from = s->known[0].n_ctx, steps = line ? (s->a.context.n_ctx - from) / (from - s->known[1].n_ctx) : 0;
@@ -237,8 +238,9 @@ static void remember(struct vr_planner *s)
 static bool set_context(struct vr_planner *s, uint32_t n_ctx, struct vr_err *err)
 {
     s->a.context.n_ctx = n_ctx;
+    s->context = vr_context_settled(&s->a.context, vr_model_makes_embeddings(s->a.model));
     vr_footprint_done(&s->footprint);
-    if (!vr_footprint_compute(s->a.model, &s->a.context, &s->footprint, err)) return false;
+    if (!vr_footprint_compute(s->a.model, &s->context, &s->footprint, err)) return false;
     expect_overheads(s);
     memset(s->least_bytes, 0, sizeof s->least_bytes);
     return true;
@@ -248,7 +250,7 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
 {
     *s = (struct vr_planner){ .a = *a, .prober = { .fd = -1 } };
     s->ask = (struct vr_ask){ .model = a->model,
-                              .context = &s->a.context,
+                              .context = &s->context,
                               .footprint = &s->footprint,
                               .machine = a->machine,
                               .budgets = a->budgets,

@@ -6,7 +6,8 @@
 #include "plan/place.h"
 
 struct vr_planner {
-    struct vr_fit_ask a; /* its context is the one being planned for */
+    struct vr_fit_ask a;       /* its context is the one being planned for … */
+    struct vr_context context; /* … with what follows from it */
     struct vr_ask ask;
     struct vr_footprint footprint;
     struct vr_overheads overheads, guess;                  /* as far as known; as guessed for this context */

@@ -55,8 +55,8 @@ static inline struct vr_trial trial_on(size_t n, uint64_t free_mib)
         snprintf(devices[i].name, sizeof devices[i].name, "CUDA%u", (unsigned)i);
         snprintf(devices[i].about, sizeof devices[i].about, "NVIDIA GeForce RTX 3090");
     }
-    t.devices = devices;
-    t.n_devices = n;
+    t.load.devices = devices;
+    t.load.n_devices = n;
     return t;
 }
 

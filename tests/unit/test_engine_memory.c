@@ -50,31 +50,31 @@ static void compare(const char *name, const struct vr_model *m, struct vr_prober
                     unsigned *compared)
 {
     struct vr_trial t = trial_on(3, 80000);
-    t.context = (struct vr_context){ .n_ctx = s->n_ctx,
-                                     .n_seq = s->n_seq,
-                                     .n_batch = 2048,
-                                     .n_ubatch = s->n_ubatch,
-                                     .type_k = vr_type_by_name(s->k),
-                                     .type_v = vr_type_by_name(s->v),
-                                     .flash_attn = s->flash,
-                                     .kv_unified = s->unified,
-                                     .swa_full = s->swa_full,
-                                     .offload_kqv = s->offload };
-    t.flash_auto = false;
+    t.load.context = (struct vr_context){ .n_ctx = s->n_ctx,
+                                          .n_seq = s->n_seq,
+                                          .n_batch = 2048,
+                                          .n_ubatch = s->n_ubatch,
+                                          .type_k = vr_type_by_name(s->k),
+                                          .type_v = vr_type_by_name(s->v),
+                                          .flash_attn = s->flash,
+                                          .kv_unified = s->unified,
+                                          .swa_full = s->swa_full,
+                                          .offload_kqv = s->offload };
+    t.load.flash_auto = false;
     struct vr_err err = { 0 };
     VR_AUTO_FOOTPRINT f = { 0 };
     struct vr_proof proof = { 0 };
-    bool ours = vr_footprint_compute(m, &t.context, &f, &err);
+    bool ours = vr_footprint_compute(m, &t.load.context, &f, &err);
     if (ours && !f.exact) fail_msg("%s is not exact: %s", name, f.inexact);
 
     uint32_t slots = m->n_layers + 1, host = slots * placements[k].host / 1000;
     if (host > slots) host = slots;
     uint32_t a = (slots - host) * placements[k].a / 1000, b = (slots - host) * placements[k].b / 1000;
-    t.n_gpu_layers = (int)(slots - host);
-    t.has_split = host < slots;
-    t.split[0] = (float)a;
-    t.split[1] = (float)b;
-    t.split[2] = (float)(slots - host - a - b);
+    t.load.n_gpu_layers = (int)(slots - host);
+    t.load.has_split = host < slots;
+    t.load.split[0] = (float)a;
+    t.load.split[1] = (float)b;
+    t.load.split[2] = (float)(slots - host - a - b);
     bool theirs = vr_probe(p, &t, &proof, &err);
     if (ours != theirs)
         fail_msg("%s, setting %zu: %s alone refuses: %s", name, (size_t)(s - settings), ours ? "the engine" : "memory/",

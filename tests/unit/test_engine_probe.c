@@ -48,13 +48,13 @@ static void read_devices(const json_t *c, struct scenario *s)
         v->free_bytes = number(d, "free_mib", 0) << 20;
         v->cc = major * 100 + minor * 10;
     }
-    s->trial.devices = s->devices;
-    s->trial.n_devices = json_array_size(list);
+    s->trial.load.devices = s->devices;
+    s->trial.load.n_devices = json_array_size(list);
 }
 
 static void read_case(const json_t *c, struct scenario *s)
 {
-    struct vr_trial *t = &s->trial;
+    struct vr_load_params *t = &s->trial.load;
     *s = (struct scenario){ .trial = vr_trial_default() };
     read_devices(c, s);
     size_t i;
@@ -73,7 +73,7 @@ static void read_case(const json_t *c, struct scenario *s)
     t->has_split = json_object_get(c, "split") != NULL;
     t->n_gpu_layers = (int)json_integer_value(json_object_get(c, "ngl"));
     t->pipeline = number(c, "pipeline", 1);
-    t->n_outputs = (uint32_t)number(c, "n_outputs", 0);
+    t->n_outputs = (uint32_t)number(c, "n_outputs", number(c, "n_batch", 2048));
     t->flash_auto = strcmp(flash, "auto") == 0;
     t->op_offload = number(c, "op_offload", 1);
     t->context = (struct vr_context){
@@ -251,9 +251,9 @@ static void test_engine_refuses(void **state)
 {
     (void)state;
     struct vr_trial t = trial_on(2, 24000);
-    t.flash_auto = false;
-    t.context.flash_attn = false;
-    t.context.type_v = vr_type_by_name("q8_0");
+    t.load.flash_auto = false;
+    t.load.context.flash_attn = false;
+    t.load.context.type_v = vr_type_by_name("q8_0");
     EXPECT_ERROR(prober("llama-3.1-8b"), &t, "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf: ", "no context",
                  "its last words: ", "quantized V cache requires flash_attn");
     VR_CLEANUP(vr_prober_close) struct vr_prober p;
@@ -294,17 +294,17 @@ static void test_impossible_trials(void **state)
     struct vr_proof proof = { 0 };
     struct vr_err err = { 0 };
     struct vr_trial t = trial_on(2, 24000);
-    t.n_order = 16;
+    t.load.n_order = 16;
     assert_false(vr_probe(prober("llama-3.1-8b"), &t, &proof, &err));
     assert_int_equal(err.code, VR_EUSAGE);
     assert_contains(err.msg, "16 devices: the engine takes at most 15");
-    t.n_order = 1;
-    t.order[0] = 2;
+    t.load.n_order = 1;
+    t.load.order[0] = 2;
     assert_false(vr_probe(prober("llama-3.1-8b"), &t, &proof, &err));
     assert_contains(err.msg, "names device 2");
     t = trial_on(1, 24000);
-    t.overrides = &(struct vr_override){ "ffn", 1 };
-    t.n_overrides = 1;
+    t.load.overrides = &(struct vr_override){ "ffn", 1 };
+    t.load.n_overrides = 1;
     assert_false(vr_probe(prober("llama-3.1-8b"), &t, &proof, &err));
     assert_contains(err.msg, "override 'ffn' names device 1 of 1");
 }
@@ -356,7 +356,7 @@ static void test_300_probes_leave_nothing(void **state)
     double ms = 0;
     for (int i = 0; i < 300; i++) {
         t.want_work = i % 2;
-        t.context.n_ctx = 512 + 256 * (uint32_t)(i % 16);
+        t.load.context.n_ctx = 512 + 256 * (uint32_t)(i % 16);
         if (!vr_probe(&p, &t, &proof, &err)) fail_msg("probe %d: %s", i, err.msg);
         ms += proof.ms;
         vr_proof_done(&proof);
@@ -437,19 +437,19 @@ static void test_their_fit(void **state)
     struct vr_fitted f = { 0 };
     struct vr_err err = { 0 };
     uint64_t margins[3] = { 1 << 30, 1 << 30, 1 << 30 };
-    t.context.n_ctx = 2048;
-    t.context.n_batch = 2048;
+    t.load.context.n_ctx = 2048;
+    t.load.context.n_batch = 2048;
     if (!vr_probe_fit(prober("nemotron-super-49b"), &t, margins, &f, &err)) fail_msg("%s", err.msg);
     print_message("%u dry runs, %.0f ms, %d layers, %zu overrides\n", f.dry_runs, f.ms, f.n_gpu_layers, f.n_overrides);
     assert_true(f.fits);
     assert_true(f.dry_runs >= 2);
     assert_true(f.ms > 0);
     /* its placement, proven: nothing is over the margin */
-    t.n_gpu_layers = f.n_gpu_layers;
-    memcpy(t.split, f.split, sizeof t.split);
-    t.has_split = true;
-    t.overrides = f.overrides;
-    t.n_overrides = f.n_overrides;
+    t.load.n_gpu_layers = f.n_gpu_layers;
+    memcpy(t.load.split, f.split, sizeof t.load.split);
+    t.load.has_split = true;
+    t.load.overrides = f.overrides;
+    t.load.n_overrides = f.n_overrides;
     struct vr_proof p = { 0 };
     if (!vr_probe(prober("nemotron-super-49b"), &t, &p, &err)) fail_msg("%s", err.msg);
     for (size_t i = 0; i < 3; i++) {

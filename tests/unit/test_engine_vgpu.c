@@ -235,20 +235,20 @@ static void check_foretold(const char *model)
             specs[d].total_bytes = specs[d].free_bytes = LOTS;
             specs[d].cc = 860;
         }
-        t.devices = specs;
-        t.n_devices = (size_t)r->n_gpus;
-        t.n_gpu_layers = r->n_gpu_layers;
-        t.has_split = r->split[0] > 0;
-        memcpy(t.split, r->split, sizeof t.split);
-        t.overrides = &on_cpu;
-        t.n_overrides = r->on_cpu != NULL;
-        t.pipeline = false;
-        t.context.n_ctx = 2048;
-        t.context.n_batch = t.context.n_ubatch = 256;
-        t.flash_auto = false;
-        t.context.flash_attn = r->flash;
-        t.context.type_k = t.context.type_v = r->q8_cache ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
-        t.op_offload = !r->no_offload;
+        t.load.devices = specs;
+        t.load.n_devices = (size_t)r->n_gpus;
+        t.load.n_gpu_layers = r->n_gpu_layers;
+        t.load.has_split = r->split[0] > 0;
+        memcpy(t.load.split, r->split, sizeof t.load.split);
+        t.load.overrides = &on_cpu;
+        t.load.n_overrides = r->on_cpu != NULL;
+        t.load.pipeline = false;
+        t.load.context.n_ctx = 2048;
+        t.load.context.n_batch = t.load.context.n_ubatch = t.load.n_outputs = 256; /* as the job's context */
+        t.load.flash_auto = false;
+        t.load.context.flash_attn = r->flash;
+        t.load.context.type_k = t.load.context.type_v = r->q8_cache ? GGML_TYPE_Q8_0 : GGML_TYPE_F16;
+        t.load.op_offload = !r->no_offload;
         struct vr_proof p = { 0 };
         if (!vr_probe(&prober, &t, &p, &err)) fail_msg("%s: %s", r->name, err.msg);
         for (int d = 0; d < r->n_gpus; d++) {

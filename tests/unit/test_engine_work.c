@@ -92,12 +92,12 @@ static void test_cache_per_token(void **state)
 {
     (void)state;
     struct vr_trial t = trial_on(2, 24000);
-    t.context.n_ctx = 8192;
+    t.load.context.n_ctx = 8192;
     struct vr_proof p = look("llama-3.1-8b", t);
     for (int i = 0; i < 2; i++) assert_int_equal(sum(&p, VR_DECODE, i).cache_bytes, p.devices[i].context_bytes);
     vr_proof_done(&p);
-    t.context.type_k = t.context.type_v = vr_type_by_name("q8_0");
-    t.context.n_seq = 4;
+    t.load.context.type_k = t.load.context.type_v = vr_type_by_name("q8_0");
+    t.load.context.n_seq = 4;
     p = look("gemma-3-27b", t); /* windows of its own */
     for (int i = 0; i < 2; i++) assert_int_equal(sum(&p, VR_DECODE, i).cache_bytes, p.devices[i].context_bytes);
     vr_proof_done(&p);
@@ -116,7 +116,7 @@ static void test_transfers(void **state)
 {
     (void)state;
     struct vr_trial t = trial_on(3, 24000);
-    t.pipeline = false;
+    t.load.pipeline = false;
     struct vr_proof p = look("llama-3.1-8b", t);
     const struct vr_transfer *x = transfer(&p, VR_DECODE, 0, 1, false);
     assert_non_null(x); /* one activation between neighbours */
@@ -137,8 +137,8 @@ static void test_experts_on_the_host(void **state)
     (void)state;
     struct vr_trial t = trial_on(2, 24000);
     struct vr_override o = { "ffn_.*_exps", VR_ON_CPU };
-    t.overrides = &o;
-    t.n_overrides = 1;
+    t.load.overrides = &o;
+    t.load.n_overrides = 1;
     struct vr_err err = { 0 };
     VR_AUTO(vr_model) m = vr_model_open(fixture_path("qwen3-30b-a3b"), &err);
     if (!m) fail_msg("%s", err.msg);
@@ -157,7 +157,7 @@ static void test_experts_on_the_host(void **state)
     assert_true(p.works.device_splits[0] > 3 * 40 && p.works.device_splits[1] < 40); /* they go to the first device */
     assert_true(p.works.device_splits[0] + p.works.device_splits[1] < p.works.n_splits[VR_PREFILL]);
     vr_proof_done(&p);
-    t.op_offload = false;
+    t.load.op_offload = false;
     p = look("qwen3-30b-a3b", t);
     assert_null(transfer(&p, VR_PREFILL, 2, 0, true));
     assert_true(sum(&p, VR_PREFILL, 2).matrix_bytes > (experts - last) / 100 * 99);
@@ -170,11 +170,11 @@ static void test_pool(void **state)
 {
     (void)state;
     struct vr_trial t = trial_on(1, 24000);
-    t.context.n_ctx = 4096, t.context.n_batch = t.context.n_ubatch = 512;
+    t.load.context.n_ctx = 4096, t.load.context.n_batch = t.load.context.n_ubatch = 512;
     struct vr_proof p = look("llama-3.1-8b", t);
     assert_int_equal(p.works.pool_bytes[0], 512 * 14336 / 32 * 36);
     vr_proof_done(&p);
-    t.flash_auto = t.context.flash_attn = false;
+    t.load.flash_auto = t.load.context.flash_attn = false;
     p = look("llama-3.1-8b", t);
     assert_int_equal(p.works.pool_bytes[0], (uint64_t)(4096 + 128) * 512 * 32 * 2);
     bool softmax = false, stored = false, norm = false;

@@ -150,9 +150,9 @@ static void test_best_of_all(void **state)
             alone.ask.machine = &alone.machine;
             alone.ask.speeds = &alone.speeds;
             struct stage one = alone;
+            alone.ask.has_draft = true;
             one.ask.model = draft;
             one.ask.budgets = &one.budgets;
-            one.ask.n_outputs = 1;
             one.budgets.n = host ? 0 : 1;
             if (!host) one.budgets.items[0] = s.budgets.items[i];
             VR_AUTO_OUTCOME d = { 0 };

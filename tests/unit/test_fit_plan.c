@@ -154,7 +154,8 @@ static void test_never_over(void **state)
         /* asked again, of the engine itself */
         struct vr_prober p;
         struct vr_proof proof = { 0 };
-        if (!vr_prober_open(s.ask.model, &p, &err) || !vr_probe(&p, &o.trial, &proof, &err))
+        if (!vr_prober_open(s.ask.model, &p, &err) ||
+            !vr_probe(&p, &(struct vr_trial){ .load = o.trial, .timeout_ms = 20000 }, &proof, &err))
             fail_msg("case %u: %s", i, err.msg);
         for (size_t d = 0; d < o.trial.n_devices; d++) {
             uint64_t sum =

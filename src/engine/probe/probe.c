@@ -8,18 +8,15 @@
 
 #include <string.h>
 
-#include <llama.h>
-
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/llama/bridge.h"
 #include "engine/llama/cpu.h"
 #include "engine/llama/isolated.h"
+#include "engine/params/engine_params.h"
 #include "engine/vgpu/vgpu.h"
 #include "gguf/strip.h"
 #include "gguf/type.h"
-
-#define NO_TENSOR "^no tensor has this name$"
 
 enum { PATTERN = 192 };
 
@@ -36,14 +33,7 @@ struct question {
 
 struct vr_trial vr_trial_default(void)
 {
-    return (struct vr_trial){
-        .n_gpu_layers = -1,
-        .pipeline = true,
-        .context = VR_CONTEXT_DEFAULT,
-        .flash_auto = true,
-        .op_offload = true,
-        .timeout_ms = 20000,
-    };
+    return (struct vr_trial){ .load = vr_load_params_default(), .timeout_ms = 20000 };
 }
 
 void vr_proof_done(struct vr_proof *p)
@@ -114,95 +104,36 @@ static void clean_environment(void)
     setenv("CUDA_VISIBLE_DEVICES", "", 1); /* an engine with CUDA built in must not wake the GPUs for this */
 }
 
-struct setup { /* the engine's parameters, and the arrays they point to */
-    struct llama_model_params model;
+/* The engine's CPU backend, and the trial's devices as virtual ones. */
+static bool start_engine(const struct vr_load_params *p, struct vr_err *err)
+{
+    llama_log_set(on_log, NULL);
+    return vr_cpu_load_plain(err) && (!p->n_devices || vr_vgpu_register(p->devices, p->n_devices, VR_VGPU_SIZING, err));
+}
+
+struct setup {
+    struct vr_model_params model;
     struct llama_context_params context;
-    ggml_backend_dev_t devices[VR_MAX_SPLIT + 1];
-    struct llama_model_tensor_buft_override *overrides;
-    float split[128];
+    char path[4096];
 };
 
-static bool set_devices(const struct vr_trial *t, struct setup *s, struct vr_err *err)
+/* What is loaded, but that nothing is read or allocated. */
+static bool prepare(const struct question *q, struct setup *s, struct vr_err *err)
 {
-    size_t n = t->n_order ? t->n_order : t->n_devices;
-    if (n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; leave some out", n, VR_MAX_VGPUS);
-    for (size_t i = 0; i < n; i++) {
-        size_t d = t->n_order ? t->order[i] : i;
-        if (d >= t->n_devices)
-            return vr_fail(err, VR_EINTERNAL, "a trial of %zu devices names device %zu", t->n_devices, d);
-        s->devices[i] = vr_vgpu_device(d);
-    }
-    s->model.devices = s->devices;
-    return true;
-}
-
-static bool set_overrides(const struct vr_trial *t, struct setup *s, struct vr_err *err)
-{
-    s->overrides = calloc(t->n_overrides + 2, sizeof *s->overrides);
-    if (!s->overrides) return vr_fail_nomem(err, "preparing a dry run");
-    size_t n = 0;
-    for (; n < t->n_overrides; n++) {
-        const struct vr_override *o = &t->overrides[n];
-        if (o->device != VR_ON_CPU && (o->device < 0 || (size_t)o->device >= t->n_devices))
-            return vr_fail(err, VR_EINTERNAL, "override '%s' names device %d of %zu", o->pattern, o->device,
-                           t->n_devices);
-        s->overrides[n].pattern = o->pattern;
-        s->overrides[n].buft =
-            o->device == VR_ON_CPU ? ggml_backend_cpu_buffer_type() : vr_vgpu_buffer_type((size_t)o->device);
-    }
-    /* any override at all ends pipelining, also one that finds nothing */
-    if (!t->pipeline && n == 0)
-        s->overrides[n++] = (struct llama_model_tensor_buft_override){ NO_TENSOR, ggml_backend_cpu_buffer_type() };
-    if (n) s->model.tensor_buft_overrides = s->overrides;
-    return true;
-}
-
-static void set_context(const struct vr_trial *t, struct llama_context_params *out)
-{
-    const struct vr_context *c = &t->context;
-    *out = llama_context_default_params();
-    out->n_ctx = c->n_ctx;
-    out->n_batch = c->n_batch ? c->n_batch : out->n_batch;
-    out->n_ubatch = c->n_ubatch ? c->n_ubatch : out->n_ubatch;
-    out->n_seq_max = c->n_seq ? c->n_seq : 1;
-    out->n_rs_seq = c->n_rollback;
-    out->n_outputs_max = t->n_outputs;
-    out->n_threads = out->n_threads_batch = 1; /* nothing is computed */
-    out->flash_attn_type = t->flash_auto   ? LLAMA_FLASH_ATTN_TYPE_AUTO
-                           : c->flash_attn ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                           : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    out->type_k = (enum ggml_type)c->type_k;
-    out->type_v = (enum ggml_type)c->type_v;
-    out->kv_unified = c->kv_unified;
-    out->swa_full = c->swa_full;
-    out->op_offload = t->op_offload;
-    out->offload_kqv = c->offload_kqv;
-}
-
-static bool prepare(const struct question *q, struct setup *s, char *path, size_t n, struct vr_err *err)
-{
-    static const enum llama_split_mode modes[] = { LLAMA_SPLIT_MODE_LAYER, LLAMA_SPLIT_MODE_NONE,
-                                                   LLAMA_SPLIT_MODE_TENSOR };
-    const struct vr_trial *t = q->trial;
-    llama_log_set(on_log, NULL);
-    if (!vr_cpu_load_plain(err)) return false;
-    if (t->n_devices && !vr_vgpu_register(t->devices, t->n_devices, VR_VGPU_SIZING, err)) return false;
-    s->model = llama_model_default_params();
-    s->model.no_alloc = true;
-    s->model.load_mode = LLAMA_LOAD_MODE_NONE;
-    s->model.use_extra_bufts = false;
-    s->model.split_mode = modes[t->split_mode];
-    s->model.n_gpu_layers = t->n_gpu_layers;
-    s->model.load_mtp = t->context.load_mtp;
-    for (size_t i = 0; i < VR_MAX_SPLIT; i++) s->split[i] = t->split[i];
-    if (t->has_split) s->model.tensor_split = s->split;
-    set_context(t, &s->context);
+    struct vr_load_params p = q->trial->load;
+    ggml_backend_dev_t devices[VR_MAX_VGPUS];
+    if (!start_engine(&p, err)) return false;
+    for (size_t i = 0; i < p.n_devices; i++) devices[i] = vr_vgpu_device(i);
+    p.threads = p.threads_batch = 1;
+    if (!vr_model_params_fill(&p, devices, &s->model, err)) return false;
+    s->model.model.no_alloc = true;
+    s->model.model.load_mode = LLAMA_LOAD_MODE_NONE;
+    s->context = vr_context_params(&p);
     if (q->prober->path)
-        snprintf(path, n, "%s", q->prober->path);
+        snprintf(s->path, sizeof s->path, "%s", q->prober->path);
     else
-        snprintf(path, n, "/proc/self/fd/%d", q->prober->fd);
-    return set_devices(t, s, err) && set_overrides(t, s, err);
+        snprintf(s->path, sizeof s->path, "/proc/self/fd/%d", q->prober->fd);
+    return true;
 }
 
 /* Weights and cache by buffer type. The compute figure is only right where nothing of ours is involved. */
@@ -222,14 +153,15 @@ static bool read_breakdown(const struct llama_context *ctx, size_t n_devices, st
     return true;
 }
 
-/* Reserves the graph of one phase, for a look at what it does. */
-static bool look(struct llama_context *ctx, enum vr_phase phase, uint32_t n_tokens, size_t n_devices,
+/* Reserves the graph of one phase, for a look at what it does: a row of logits per sequence, or the embeddings of all
+ * tokens. */
+static bool look(struct llama_context *ctx, enum vr_phase phase, uint32_t n_tokens, const struct vr_load_params *l,
                  struct vr_proof *p, struct vr_err *err)
 {
     uint32_t n_seq = llama_n_seq_max(ctx);
     vr_work_begin();
-    struct ggml_cgraph *g = vr_bridge_reserve(ctx, n_tokens, n_seq, n_seq, err);
-    return g && vr_work_end(g, phase, n_devices, &p->works, err);
+    struct ggml_cgraph *g = vr_bridge_reserve(ctx, n_tokens, n_seq, l->embedding_model ? n_tokens : n_seq, err);
+    return g && vr_work_end(g, phase, l->n_devices, &p->works, err);
 }
 
 /* Architectures whose largest graph is the one for a single sequence. */
@@ -241,10 +173,11 @@ static bool one_seq_is_worst(const struct llama_model *model)
 }
 
 /* The graphs that a real load reserves: a full micro-batch, and one token per sequence. */
-static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, struct vr_proof *p, struct vr_err *err)
+static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uint32_t n_outputs, struct vr_proof *p,
+                        struct vr_err *err)
 {
+    size_t n_devices = t->load.n_devices;
     uint32_t n_seq = llama_n_seq_max(ctx), n_tokens = llama_n_ubatch(ctx);
-    uint32_t n_outputs = t->n_outputs ? t->n_outputs : llama_n_batch(ctx);
     if (n_tokens > llama_n_ctx(ctx)) n_tokens = llama_n_ctx(ctx);
     if (n_outputs > n_tokens) n_outputs = n_tokens;
     if (n_seq > 1 && one_seq_is_worst(llama_get_model(ctx)) && !vr_bridge_reserve(ctx, n_tokens, 1, n_outputs, err))
@@ -253,33 +186,29 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, str
     if (!g) return false;
     for (int i = 0; i < ggml_graph_n_nodes(g) && !p->flash; i++)
         p->flash = ggml_graph_node(g, i)->op == GGML_OP_FLASH_ATTN_EXT;
-    if (t->want_work ? !look(ctx, VR_DECODE, n_seq, t->n_devices, p, err)
+    if (t->want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, p, err)
                      : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
         return false;
-    for (size_t i = 0; i < t->n_devices; i++) p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes;
-    if (t->n_devices) {
-        struct vr_vgpu_use host = vr_vgpu_used(t->n_devices);
+    for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes;
+    if (n_devices) {
+        struct vr_vgpu_use host = vr_vgpu_used(n_devices);
         p->host.compute_bytes = host.compute_bytes;
         p->output_bytes = host.other_bytes;
     }
     /* last, because a prompt with few outputs may run its last layer elsewhere, and need more there */
-    return !t->want_work || look(ctx, VR_PREFILL, n_tokens, t->n_devices, p, err);
+    return !t->want_work || look(ctx, VR_PREFILL, n_tokens, &t->load, p, err);
 }
 
 /* Pictures are not a context's business: weights and the graph of one picture, on one device. */
 static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct vr_err *err)
 {
-    const struct vr_trial *t = q->trial;
+    const struct vr_load_params *t = &q->trial->load;
     const struct vr_prober *m = q->prober;
     struct vr_bridge_clip clip;
     double t0 = vr_now_fine_ms();
-    llama_log_set(on_log, NULL);
-    if (!vr_cpu_load_plain(err)) return false;
-    if (t->n_devices && !vr_vgpu_register(t->devices, t->n_devices, VR_VGPU_SIZING, err)) return false;
-    enum llama_flash_attn_type flash = t->flash_auto           ? LLAMA_FLASH_ATTN_TYPE_AUTO
-                                       : t->context.flash_attn ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                                               : LLAMA_FLASH_ATTN_TYPE_DISABLED;
-    if (!vr_bridge_clip_reserve(m->path, t->n_devices ? vr_vgpu_device(0) : NULL, flash, &clip, err)) return false;
+    if (!start_engine(t, err)) return false;
+    if (!vr_bridge_clip_reserve(m->path, t->n_devices ? vr_vgpu_device(0) : NULL, vr_flash_attn_type(t), &clip, err))
+        return false;
     p->n_devices = t->n_devices;
     p->n_embd = clip.n_embd;
     if (t->n_devices) {
@@ -298,20 +227,20 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
 {
     if (q->prober->mmproj) return measure_mmproj(q, p, err);
     struct setup s = { 0 };
-    char path[4096];
-    if (!prepare(q, &s, path, sizeof path, err)) return false;
+    if (!prepare(q, &s, err)) return false;
     double t0 = vr_now_fine_ms();
-    struct llama_model *model = llama_model_load_from_file(path, s.model);
+    struct llama_model *model = llama_model_load_from_file(s.path, s.model.model);
     if (!model) return vr_fail(err, VR_EENGINE, "the engine does not take this model");
     double t1 = vr_now_fine_ms();
     struct llama_context *ctx = llama_init_from_model(model, s.context);
     if (!ctx) return vr_fail(err, VR_EENGINE, "the engine makes no context with these settings");
     double t2 = vr_now_fine_ms();
-    p->n_devices = q->trial->n_devices;
+    p->n_devices = q->trial->load.n_devices;
     p->n_ctx = llama_n_ctx(ctx);
     p->n_copies = (uint32_t)ggml_backend_sched_get_n_copies(vr_bridge_sched(ctx));
     p->pipeline = p->n_copies > 1;
-    if (!read_breakdown(ctx, p->n_devices, p, err) || !reserve_all(ctx, q->trial, p, err)) return false;
+    if (!read_breakdown(ctx, p->n_devices, p, err) || !reserve_all(ctx, q->trial, s.context.n_outputs_max, p, err))
+        return false;
     p->load_ms = t1 - t0;
     p->context_ms = t2 - t1;
     p->reserve_ms = vr_now_fine_ms() - t2;
@@ -339,31 +268,31 @@ static int device_of(ggml_backend_buffer_type_t buft, size_t n_devices)
 static bool fit(const struct question *q, struct vr_fitted *f, struct fitted_override **list, struct vr_err *err)
 {
     struct setup s = { 0 };
-    char path[4096];
-    size_t max = llama_max_tensor_buft_overrides(), margins[128] = { 0 };
-    if (!prepare(q, &s, path, sizeof path, err)) return false;
+    size_t max = llama_max_tensor_buft_overrides(), margins[128] = { 0 }, n_devices = q->trial->load.n_devices;
+    if (!prepare(q, &s, err)) return false;
     /* it changes only what has its default value */
     struct llama_model_params fresh = llama_model_default_params();
     fresh.devices = s.model.devices;
-    fresh.use_extra_bufts = false;
+    fresh.use_extra_bufts = s.model.model.use_extra_bufts;
     struct llama_model_tensor_buft_override *overrides = calloc(max, sizeof *overrides);
     *list = calloc(max, sizeof **list);
     if (!overrides || !*list) return vr_fail_nomem(err, "running llama.cpp's fit");
-    memset(s.split, 0, sizeof s.split);
-    for (size_t i = 0; i < q->trial->n_devices; i++) margins[i] = q->margins ? q->margins[i] : (size_t)1 << 30;
+    float *split = s.model.split;
+    memset(split, 0, sizeof s.model.split);
+    for (size_t i = 0; i < n_devices; i++) margins[i] = q->margins ? q->margins[i] : (size_t)1 << 30;
     double t0 = vr_now_fine_ms();
-    int status = vr_bridge_fit(path, &fresh, &s.context, s.split, overrides, margins, 4096, err);
+    int status = vr_bridge_fit(s.path, &fresh, &s.context, split, overrides, margins, 4096, err);
     if (status < 0) return false;
     f->ms = vr_now_fine_ms() - t0;
     f->fits = status == 0;
     f->n_gpu_layers = fresh.n_gpu_layers;
     f->n_ctx = s.context.n_ctx;
     f->dry_runs = (uint32_t)vr_vgpu_contexts(0);
-    memcpy(f->split, s.split, sizeof f->split);
+    memcpy(f->split, split, sizeof f->split);
     for (size_t i = 0; i < max && fresh.tensor_buft_overrides && overrides[i].pattern; i++) {
         struct fitted_override *o = &(*list)[f->n_overrides++];
         snprintf(o->pattern, sizeof o->pattern, "%s", overrides[i].pattern);
-        o->device = device_of(overrides[i].buft, q->trial->n_devices);
+        o->device = device_of(overrides[i].buft, n_devices);
     }
     return true;
 }
@@ -433,7 +362,7 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     VR_AUTO_BUF result = { 0 };
     struct vr_fitted f;
     size_t at = 0;
-    if (trial->n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
+    if (trial->load.n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
     if (!ask(fit_child, "llama.cpp's fit", &q, &result, NULL, err)) return false;
     if (!vr_isolated_next(&result, &at, &f, sizeof f)) f = (struct vr_fitted){ .n_overrides = 1 }; /* and no rows */
     size_t n = f.n_overrides;

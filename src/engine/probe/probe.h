@@ -11,42 +11,15 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "engine/vgpu/vgpu_spec.h"
+#include "engine/params/load_params.h"
 #include "engine/probe/work.h"
 #include "gguf/model.h"
-#include "memory/footprint.h"
 
-#define VR_MAX_SPLIT 16 /* what the engine reads */
-#define VR_ON_CPU    (-1)
-
-enum vr_split_mode { VR_SPLIT_LAYER, VR_SPLIT_NONE, VR_SPLIT_TENSOR };
-
-struct vr_override {
-    const char *pattern; /* a regular expression that finds tensors by name; the first that matches wins */
-    int device;          /* index of the trial's devices, or VR_ON_CPU */
-};
-
-/* What to try. Begin with vr_trial_default(): everything on all devices, split as llama.cpp would. The caller owns all
+/* What to try: what would be loaded, and what is asked about it. Begin with vr_trial_default(). The caller owns all
  * pointers. */
 struct vr_trial {
-    const struct vr_vgpu_spec *devices; /* the machine's, in its own order */
-    size_t n_devices;                   /* 0: CPU only */
-    uint8_t order[VR_MAX_SPLIT];        /* which devices, in placement order; one may stand twice */
-    size_t n_order;                     /* 0: all, in their own order */
-    int n_gpu_layers;                   /* from the end, the output counts as one; -1: all */
-    bool has_split;
-    float split[VR_MAX_SPLIT]; /* one number per entry of order: layer counts, or shares */
-    enum vr_split_mode split_mode;
-    const struct vr_override *overrides;
-    size_t n_overrides;
-    bool pipeline; /* false: llama.cpp must not pay memory on every device for overlapping batches */
-
-    struct vr_context context;
-    bool flash_auto;    /* let the engine decide: context.flash_attn is not looked at */
-    uint32_t n_outputs; /* logits per micro-batch; 0: n_batch */
-    bool op_offload;    /* large batches of host-resident weights run on the first device */
-
-    bool want_work; /* also what each device executes */
+    struct vr_load_params load; /* its devices are made up here; files and how they are read do not matter */
+    bool want_work;             /* also what each device executes */
     int timeout_ms;
 };
 struct vr_trial vr_trial_default(void);

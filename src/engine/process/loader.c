@@ -13,34 +13,18 @@
 #include "engine/process/draft.h"
 #include "engine/llama/library.h"
 #include "engine/llama/lastlog.h"
+#include "engine/params/engine_params.h"
+#include "engine/params/load_message.h"
 #include "engine/vgpu/vgpu.h"
 #include "gguf/pair.h"
 
-#define NO_TENSOR "^no tensor has this name$"
-
-enum { MAX_DEVICES = 15, MAX_OVERRIDES = 4096, N_SPLIT = 128 };
-
-struct plan {
-#define LOAD_INT(name, def, min, max) long name;
-#define LOAD_BOOL(name, def)          bool name;
-#define LOAD_TEXT(name, def)          const char *name;
-#include "engine/process/loader.def"
-#undef LOAD_INT
-#undef LOAD_BOOL
-#undef LOAD_TEXT
-    const json_t *devices, *tensor_split, *overrides, *vgpus;
-};
-
-/* What loading builds up; the engine reads the arrays while it loads. */
+/* What loading builds up. */
 struct loading {
-    struct plan plan;
+    struct vr_load_params plan;
     struct vr_engine *e;
     const struct vr_load_hooks *hooks;
     struct vr_failure *why;
-    ggml_backend_dev_t devices[MAX_DEVICES + 1];
-    size_t n_devices;
-    float split[N_SPLIT];
-    struct llama_model_tensor_buft_override *overrides;
+    ggml_backend_dev_t devices[VR_MAX_VGPUS]; /* the plan's */
     int percent;
 };
 
@@ -134,93 +118,7 @@ void vr_failure_json(const struct vr_failure *f, struct vr_buf *out)
     vr_buf_adds(out, "}");
 }
 
-/* --- reading the message --- */
-
-static bool read_int(const json_t *v, const char *name, long min, long max, long *out, struct vr_err *err)
-{
-    if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-        return vr_fail(err, VR_EUSAGE, "load: \"%s\" must be a whole number from %ld to %ld", name, min, max);
-    *out = (long)json_integer_value(v);
-    return true;
-}
-
-static bool read_field(struct plan *p, const char *key, const json_t *v, struct vr_err *err)
-{
-#define LOAD_INT(name, def, min, max)                                                                                  \
-    if (strcmp(key, #name) == 0) return read_int(v, key, min, max, &p->name, err);
-#define LOAD_BOOL(name, def)                                                                                           \
-    if (strcmp(key, #name) == 0) {                                                                                     \
-        p->name = json_is_true(v);                                                                                     \
-        return json_is_boolean(v) || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be true or false", key);               \
-    }
-#define LOAD_TEXT(name, def)                                                                                           \
-    if (strcmp(key, #name) == 0) {                                                                                     \
-        p->name = json_string_value(v);                                                                                \
-        return p->name || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be a string", key);                               \
-    }
-#include "engine/process/loader.def"
-#undef LOAD_INT
-#undef LOAD_BOOL
-#undef LOAD_TEXT
-    const json_t **array = strcmp(key, "devices") == 0        ? &p->devices
-                           : strcmp(key, "tensor_split") == 0 ? &p->tensor_split
-                           : strcmp(key, "overrides") == 0    ? &p->overrides
-                           : strcmp(key, "vgpus") == 0        ? &p->vgpus
-                                                              : NULL;
-    if (!array) return vr_fail(err, VR_EUSAGE, "load: \"%.80s\" is not known", key);
-    *array = v;
-    return json_is_array(v) || vr_fail(err, VR_EUSAGE, "load: \"%s\" must be an array", key);
-}
-
-static bool read_plan(const json_t *load, struct plan *p, struct vr_err *err)
-{
-    *p = (struct plan){
-#define LOAD_INT(name, def, min, max) .name = (def),
-#define LOAD_BOOL(name, def)          .name = (def),
-#define LOAD_TEXT(name, def)          .name = (def),
-#include "engine/process/loader.def"
-#undef LOAD_INT
-#undef LOAD_BOOL
-#undef LOAD_TEXT
-    };
-    const char *key;
-    const json_t *v;
-    if (!json_is_object(load)) return vr_fail(err, VR_EUSAGE, "load: not a JSON object");
-    json_object_foreach((json_t *)(uintptr_t)load, key, v) if (!read_field(p, key, v, err)) return false;
-    if (!p->model[0]) return vr_fail(err, VR_EUSAGE, "load: \"model\" is missing");
-    return true;
-}
-
-static bool read_vgpu(const json_t *j, struct vr_vgpu_spec *out, struct vr_err *err)
-{
-    const char *name = json_string_value(json_object_get(j, "name")),
-               *about = json_string_value(json_object_get(j, "about"));
-    const json_t *mib = json_object_get(j, "mib"), *cap = json_object_get(j, "cap_mib");
-    double total = json_number_value(mib), most = cap ? json_number_value(cap) : total;
-    double run = json_number_value(json_object_get(j, "run_mib")), cc = json_number_value(json_object_get(j, "cc"));
-    if (!name || strlen(name) >= sizeof out->name || !(total > 0) || !(most >= 0) || !(run >= 0))
-        return vr_fail(err, VR_EUSAGE, "load: a virtual GPU needs a short \"name\" and \"mib\"");
-    *out = (struct vr_vgpu_spec){ .total_bytes = (uint64_t)(total * (double)VR_MIB),
-                                  .free_bytes = (uint64_t)(most * (double)VR_MIB),
-                                  .run_bytes = (uint64_t)(run * (double)VR_MIB),
-                                  .like_cuda = json_is_true(json_object_get(j, "like_cuda")),
-                                  .cc = cc > 0 ? (int)cc : 860 };
-    snprintf(out->name, sizeof out->name, "%s", name);
-    snprintf(out->about, sizeof out->about, "%s", about ? about : "virtual GPU");
-    return true;
-}
-
 /* --- devices --- */
-
-static bool load_vgpus(const json_t *list, struct vr_err *err)
-{
-    struct vr_vgpu_spec specs[VR_MAX_VGPUS];
-    size_t n = json_array_size(list);
-    if (n > VR_COUNT(specs)) return vr_fail(err, VR_EUSAGE, "load: %zu virtual GPUs, at most %d", n, VR_MAX_VGPUS);
-    for (size_t i = 0; i < n; i++)
-        if (!read_vgpu(json_array_get(list, i), &specs[i], err)) return false;
-    return vr_vgpu_register(specs, n, VR_VGPU_EXECUTING, err);
-}
 
 static bool load_cpu(struct loading *l, struct vr_err *err)
 {
@@ -234,57 +132,25 @@ static bool load_cpu(struct loading *l, struct vr_err *err)
 
 static bool find_devices(struct loading *l, struct vr_err *err)
 {
-    size_t n = json_array_size(l->plan.devices);
-    if (n > MAX_DEVICES)
-        return vr_fail(err, VR_EUSAGE, "load: %zu devices, at most %d; leave some out", n, MAX_DEVICES);
-    for (size_t i = 0; i < n; i++) {
-        const char *name = json_string_value(json_array_get(l->plan.devices, i));
-        l->devices[i] = name ? ggml_backend_dev_by_name(name) : NULL;
+    for (size_t i = 0; i < l->plan.n_devices; i++) {
+        const char *name = l->plan.devices[i].name;
+        l->devices[i] = ggml_backend_dev_by_name(name);
         if (l->devices[i]) continue;
         char reason[300];
         vr_lastlog_reason(reason, sizeof reason);
         return vr_fail(err, VR_EDEVICE, "the engine does not see the device %.40s%s%s; `doctor` tells what it sees",
-                       name ? name : "?", reason[0] ? ": " : "", reason);
+                       name, reason[0] ? ": " : "", reason);
     }
-    l->n_devices = n;
     return true;
 }
 
-static bool set_overrides(struct loading *l, struct llama_model_params *m, struct vr_err *err)
+/* The backends of the plan's devices: made up here, or those of the engine. */
+static bool load_devices(struct loading *l, struct vr_err *err)
 {
-    size_t n = json_array_size(l->plan.overrides), i = 0;
-    if (n > MAX_OVERRIDES) return vr_fail(err, VR_EUSAGE, "load: %zu overrides, at most %d", n, MAX_OVERRIDES);
-    l->overrides = calloc(n + 2, sizeof *l->overrides);
-    if (!l->overrides) return vr_fail_nomem(err, "preparing to load a model");
-    for (; i < n; i++) {
-        const json_t *o = json_array_get(l->plan.overrides, i);
-        const char *pattern = json_string_value(json_object_get(o, "pattern"));
-        const char *name = json_string_value(json_object_get(o, "device"));
-        ggml_backend_dev_t dev = name && strcmp(name, "CPU") != 0 ? ggml_backend_dev_by_name(name) : NULL;
-        if (!pattern || !name || (!dev && strcmp(name, "CPU") != 0))
-            return vr_fail(err, VR_EUSAGE, "load: override %zu needs a \"pattern\" and a \"device\" that is there", i);
-        l->overrides[i].pattern = pattern;
-        l->overrides[i].buft = dev ? ggml_backend_dev_buffer_type(dev) : ggml_backend_cpu_buffer_type();
-    }
-    /* any override at all ends pipelining, also one that finds nothing */
-    if (!l->plan.pipeline && n == 0)
-        l->overrides[i++] = (struct llama_model_tensor_buft_override){ NO_TENSOR, ggml_backend_cpu_buffer_type() };
-    if (i) m->tensor_buft_overrides = l->overrides;
-    return true;
-}
-
-static bool set_split(struct loading *l, struct llama_model_params *m, struct vr_err *err)
-{
-    size_t n = json_array_size(l->plan.tensor_split);
-    if (n > l->n_devices) return vr_fail(err, VR_EUSAGE, "load: \"tensor_split\" is longer than \"devices\"");
-    for (size_t i = 0; i < n; i++) {
-        const json_t *v = json_array_get(l->plan.tensor_split, i);
-        if (!json_is_number(v) || json_number_value(v) < 0)
-            return vr_fail(err, VR_EUSAGE, "load: \"tensor_split\" must be numbers, not negative");
-        l->split[i] = (float)json_number_value(v);
-    }
-    if (n) m->tensor_split = l->split;
-    return true;
+    const struct vr_load_params *p = &l->plan;
+    if (p->n_vgpus && !vr_vgpu_register(p->vgpus, p->n_vgpus, VR_VGPU_EXECUTING, err)) return false;
+    bool real = !p->n_vgpus && (p->n_devices || p->draft_device[0] || p->mmproj_device[0]);
+    return (!real || vr_engine_load_backends(err)) && find_devices(l, err);
 }
 
 /* --- the model --- */
@@ -298,41 +164,16 @@ static bool on_progress(float part, void *ctx)
     return !(l->hooks->give_up && l->hooks->give_up(l->hooks->ctx));
 }
 
-static bool choose(const char *key, const char *value, const char *const *names, size_t n, size_t *out,
-                   struct vr_err *err)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(value, names[i]) == 0) return *out = i, true;
-    return vr_fail(err, VR_EUSAGE, "load: \"%s\" cannot be '%.40s'", key, value);
-}
-
-static bool set_model(struct loading *l, struct llama_model_params *m, struct vr_err *err)
-{
-    static const char *const names[] = { "layer", "none", "tensor" };
-    static const enum llama_split_mode modes[] = { LLAMA_SPLIT_MODE_LAYER, LLAMA_SPLIT_MODE_NONE,
-                                                   LLAMA_SPLIT_MODE_TENSOR };
-    size_t mode = 0;
-    *m = llama_model_default_params();
-    if (!choose("split_mode", l->plan.split_mode, names, VR_COUNT(names), &mode, err)) return false;
-    m->split_mode = modes[mode];
-    m->devices = l->devices;
-    m->n_gpu_layers = l->n_devices ? (int32_t)l->plan.n_gpu_layers : 0;
-    m->load_mode = l->plan.mmap ? (l->plan.mlock ? LLAMA_LOAD_MODE_MMAP_MLOCK : LLAMA_LOAD_MODE_MMAP)
-                                : (l->plan.mlock ? LLAMA_LOAD_MODE_MLOCK : LLAMA_LOAD_MODE_NONE);
-    m->use_extra_bufts = l->plan.extra_bufts;
-    m->progress_callback = on_progress;
-    m->progress_callback_user_data = l;
-    return set_split(l, m, err) && set_overrides(l, m, err);
-}
-
 static bool load_model(struct loading *l, struct vr_err *err)
 {
-    struct llama_model_params m;
+    VR_AUTO_MODEL_PARAMS m = { 0 };
     if (access(l->plan.model, R_OK) != 0)
         return vr_fail(err, VR_EIO, "%s: %s", l->plan.model, strerror(errno)) || refuse(l, err);
-    if (!set_model(l, &m, err)) return refuse(l, err);
+    if (!vr_model_params_fill(&l->plan, l->devices, &m, err)) return refuse(l, err);
+    m.model.progress_callback = on_progress;
+    m.model.progress_callback_user_data = l;
     double t0 = vr_now_fine_ms();
-    l->e->model = llama_model_load_from_file(l->plan.model, m);
+    l->e->model = llama_model_load_from_file(l->plan.model, m.model);
     l->e->load_ms = vr_now_fine_ms() - t0;
     if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load", true), false;
     if (l->plan.mlock && vr_lastlog_shortage().mlock) {
@@ -359,89 +200,46 @@ static bool meta_is(const struct llama_model *m, const char *suffix, char *out, 
     return llama_model_meta_val_str(m, key, out, n) >= 0;
 }
 
-/* Made for embeddings: the file says how to pool, or that attention goes both ways. */
+static bool is_causal(const struct llama_model *m)
+{
+    char v[32];
+    return !(meta_is(m, "attention.causal", v, sizeof v) && strcmp(v, "false") == 0);
+}
+
 static bool is_embedding_model(const struct llama_model *m)
 {
     char v[32];
-    if (meta_is(m, "pooling_type", v, sizeof v) && strcmp(v, "0") != 0) return true;
-    return meta_is(m, "attention.causal", v, sizeof v) && strcmp(v, "false") == 0;
+    return vr_makes_embeddings(meta_is(m, "pooling_type", v, sizeof v) && strcmp(v, "0") != 0, is_causal(m));
 }
 
-static bool cache_type(const char *key, const char *name, enum ggml_type *out, struct vr_err *err)
-{
-    for (int t = 0; t < GGML_TYPE_COUNT; t++) {
-        const char *known = ggml_type_name((enum ggml_type)t);
-        if (known && strcmp(known, name) == 0) return *out = (enum ggml_type)t, true;
-    }
-    return vr_fail(err, VR_EUSAGE, "load: \"%s\" cannot be '%.40s'", key, name);
-}
-
-static bool set_context(struct loading *l, struct llama_context_params *c, struct vr_err *err)
-{
-    static const char *const names[] = { "auto", "on", "off" };
-    static const enum llama_flash_attn_type flash[] = { LLAMA_FLASH_ATTN_TYPE_AUTO, LLAMA_FLASH_ATTN_TYPE_ENABLED,
-                                                        LLAMA_FLASH_ATTN_TYPE_DISABLED };
-    const struct plan *p = &l->plan;
-    size_t mode = 0;
-    *c = llama_context_default_params();
-    if (!choose("flash_attn", p->flash_attn, names, VR_COUNT(names), &mode, err)) return false;
-    if (!cache_type("type_k", p->type_k, &c->type_k, err) || !cache_type("type_v", p->type_v, &c->type_v, err))
-        return false;
-    l->e->text = !is_embedding_model(l->e->model);
-    l->e->embeddings = !l->e->text || p->embeddings;
-    l->e->n_threads = p->threads ? (uint32_t)p->threads : vr_engine_threads();
-    l->e->n_threads_batch = p->threads_batch ? (uint32_t)p->threads_batch : l->e->n_threads;
-    c->flash_attn_type = flash[mode];
-    c->n_ctx = (uint32_t)p->n_ctx;
-    c->n_seq_max = (uint32_t)p->n_seq;
-    c->n_batch = (uint32_t)(p->n_batch > p->n_seq ? p->n_batch : p->n_seq); /* a token of each stream must fit */
-    c->n_ubatch = (uint32_t)p->n_ubatch < c->n_batch ? (uint32_t)p->n_ubatch : c->n_batch;
-    c->n_threads = (int32_t)l->e->n_threads;
-    c->n_threads_batch = (int32_t)l->e->n_threads_batch;
-    c->offload_kqv = p->kv_offload;
-    c->op_offload = p->op_offload;
-    c->swa_full = p->swa_full;
-    c->kv_unified = p->kv_unified;
-    c->no_perf = true;
-    c->abort_callback = l->hooks->abort;
-    c->abort_callback_data = l->hooks->ctx;
-    /* rows of logits: one per sequence; embeddings of text models take a chunk of them at a time */
-    uint32_t drafted = c->n_seq_max < VR_DRAFT_STREAMS ? c->n_seq_max : VR_DRAFT_STREAMS;
-    uint32_t rows = p->n_outputs    ? (uint32_t)p->n_outputs
-                    : p->embeddings ? 64
-                                    : c->n_seq_max + (p->draft[0] ? drafted * (uint32_t)p->n_draft : 0);
-    c->n_outputs_max = rows > c->n_batch ? c->n_batch : rows < c->n_seq_max ? c->n_seq_max : rows;
-    if (!l->e->text) { /* a whole text must be in one piece where every token sees every other */
-        c->embeddings = true;
-        c->n_ubatch = c->n_batch = c->n_ctx > c->n_batch ? c->n_ctx : c->n_batch;
-        c->kv_unified = true;
-        c->n_outputs_max = 0;
-    }
-    return true;
-}
-
-static bool make_context(struct loading *l, struct vr_err *err)
+static bool make_context(struct loading *l)
 {
     struct vr_engine *e = l->e;
-    struct llama_context_params c;
-    if (!set_context(l, &c, err)) return refuse(l, err);
+    l->plan.embedding_model = is_embedding_model(e->model);
+    vr_load_params_settle(&l->plan);
+    struct llama_context_params c = vr_context_params(&l->plan);
+    c.abort_callback = l->hooks->abort;
+    c.abort_callback_data = l->hooks->ctx;
     if (l->hooks->progress) l->hooks->progress(l->hooks->ctx, "context", 0);
     double t0 = vr_now_fine_ms();
     e->ctx = llama_init_from_model(e->model, c);
     e->context_ms = vr_now_fine_ms() - t0;
     if (!e->ctx) return vr_failure_explain(l->why, VR_AT_CONTEXT, "the context could not be made", true), false;
+    e->text = !l->plan.embedding_model;
+    e->embeddings = !e->text || l->plan.embeddings;
+    e->n_threads = (uint32_t)c.n_threads;
+    e->n_threads_batch = (uint32_t)c.n_threads_batch;
     e->memory = llama_get_memory(e->ctx);
     e->n_ctx_seq = llama_n_ctx_seq(e->ctx);
     e->n_seq = llama_n_seq_max(e->ctx);
     e->n_batch = llama_n_batch(e->ctx);
     e->n_ubatch = llama_n_ubatch(e->ctx);
-    e->n_outputs = c.n_outputs_max ? c.n_outputs_max : e->n_batch;
+    e->n_outputs = c.n_outputs_max;
     e->unified = c.kv_unified;
     e->pooling = llama_pooling_type(e->ctx);
-    e->n_swa = l->plan.swa_full ? 0 : (uint32_t)llama_model_n_swa(e->model);
+    e->n_swa = c.swa_full ? 0 : (uint32_t)llama_model_n_swa(e->model);
     e->can_cut = !llama_model_is_recurrent(e->model) && !llama_model_is_hybrid(e->model);
-    char causal[16];
-    e->causal = !(meta_is(e->model, "attention.causal", causal, sizeof causal) && strcmp(causal, "false") == 0);
+    e->causal = is_causal(e->model);
     return true;
 }
 
@@ -451,16 +249,11 @@ static bool all_on_devices(const struct loading *l)
     struct vr_bridge_use uses[64];
     struct vr_err err;
     int n = vr_bridge_breakdown(l->e->ctx, uses, (int)VR_COUNT(uses), &err);
-    const json_t *o;
-    size_t i;
-    if (l->n_devices == 0 || n < 0 || n > (int)VR_COUNT(uses)) return false;
+    if (l->plan.n_devices == 0 || n < 0 || n > (int)VR_COUNT(uses)) return false;
     for (int k = 0; k < n; k++)
         if (ggml_backend_buft_is_host(uses[k].buft) && uses[k].context_bytes) return false;
-    json_array_foreach(l->plan.overrides, i, o)
-    {
-        const char *device = json_string_value(json_object_get(o, "device"));
-        if (device && strcmp(device, "CPU") == 0) return false;
-    }
+    for (size_t i = 0; i < l->plan.n_overrides; i++)
+        if (l->plan.overrides[i].device == VR_ON_CPU) return false;
     return !l->e->draft || l->plan.draft_device[0];
 }
 
@@ -510,37 +303,29 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     return refuse(l, err);
 }
 
-/* All on one device, with as many tokens and sequences as the model and an f16 cache. If it fails, the model and its
- * context are in place: for the memory that is missed it is as if a computation had failed. */
+/* If it fails, the model and its context are in place: for the memory that is missed it is as if a computation had
+ * failed. */
 static bool load_draft(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
-    const struct plan *p = &l->plan;
-    ggml_backend_dev_t devices[2] = { p->draft_device[0] ? ggml_backend_dev_by_name(p->draft_device) : NULL, NULL };
-    if (p->draft_device[0] && !devices[0]) {
-        vr_fail(err, VR_EDEVICE, "the engine does not see the draft's device %.40s", p->draft_device);
+    const char *name = l->plan.draft_device;
+    ggml_backend_dev_t device = name[0] ? ggml_backend_dev_by_name(name) : NULL;
+    if (name[0] && !device) {
+        vr_fail(err, VR_EDEVICE, "the engine does not see the draft's device %.40s", name);
         return refuse(l, err);
     }
-    struct llama_model_params m;
-    struct llama_context_params c;
-    if (!set_model(l, &m, err) || !set_context(l, &c, err)) return refuse(l, err);
-    m.devices = devices;
-    m.n_gpu_layers = devices[0] ? -1 : 0;
-    m.split_mode = LLAMA_SPLIT_MODE_LAYER;
-    m.tensor_split = NULL;
-    m.tensor_buft_overrides = NULL;
-    m.progress_callback = NULL;
-    e->draft_model = llama_model_load_from_file(p->draft, m);
+    static const struct vr_vgpu_spec one;
+    struct vr_load_params p = vr_draft_params(&l->plan, device ? &one : NULL);
+    p.context.n_ctx = llama_n_ctx(e->ctx);
+    VR_AUTO_MODEL_PARAMS m = { 0 };
+    if (!vr_model_params_fill(&p, &device, &m, err)) return refuse(l, err);
+    e->draft_model = llama_model_load_from_file(p.model, m.model);
     if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
     if (!can_draft(l, err)) return false;
-    c.n_ctx = llama_n_ctx(e->ctx);
-    c.type_k = c.type_v = GGML_TYPE_F16;
-    c.n_outputs_max = c.n_seq_max;
-    c.abort_callback = NULL;
-    e->draft = llama_init_from_model(e->draft_model, c);
+    e->draft = llama_init_from_model(e->draft_model, vr_context_params(&p));
     if (!e->draft)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
-    e->n_draft = (uint32_t)p->n_draft;
+    e->n_draft = l->plan.n_draft;
     return true;
 }
 
@@ -551,7 +336,7 @@ static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err 
 {
     struct vr_engine *e = l->e;
     if (l->hooks->progress) l->hooks->progress(l->hooks->ctx, "warmup", 0);
-    bool on_device = l->n_devices || l->plan.draft_device[0];
+    bool on_device = l->plan.n_devices || l->plan.draft_device[0];
     uint32_t room = e->n_ctx_seq - 1, n = on_device ? e->n_ubatch : 2;
     if (n > room) n = room;
     llama_token token = llama_vocab_bos(e->vocab);
@@ -613,17 +398,14 @@ static void read_defaults(struct vr_engine *e)
 /* An mmproj, all on one device. Its buffers are made here, for a picture of usual size. */
 static bool load_vision(struct loading *l, struct vr_err *err)
 {
-    const struct plan *p = &l->plan;
+    const struct vr_load_params *p = &l->plan;
     ggml_backend_dev_t dev = p->mmproj_device[0] ? ggml_backend_dev_by_name(p->mmproj_device) : NULL;
-    enum llama_flash_attn_type flash = strcmp(p->flash_attn, "on") == 0    ? LLAMA_FLASH_ATTN_TYPE_ENABLED
-                                       : strcmp(p->flash_attn, "off") == 0 ? LLAMA_FLASH_ATTN_TYPE_DISABLED
-                                                                           : LLAMA_FLASH_ATTN_TYPE_AUTO;
     if (p->mmproj_device[0] && !dev) {
         vr_fail(err, VR_EDEVICE, "the engine does not see the mmproj's device %.40s", p->mmproj_device);
         return refuse(l, err);
     }
-    l->e->vision =
-        vr_bridge_vision_open(p->mmproj, l->e->model, dev, flash, (int)l->e->n_threads_batch, vr_lastlog_hear, err);
+    l->e->vision = vr_bridge_vision_open(p->mmproj, l->e->model, dev, vr_flash_attn_type(p), (int)l->e->n_threads_batch,
+                                         vr_lastlog_hear, err);
     if (l->e->vision) return true;
     if (err->code == VR_EUSAGE) return refuse(l, err);
     return vr_failure_explain(l->why, VR_AT_DECODE, err->msg, true), false;
@@ -632,12 +414,9 @@ static bool load_vision(struct loading *l, struct vr_err *err)
 static bool load_all(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
-    bool found = load_cpu(l, err) && (!l->plan.vgpus || load_vgpus(l->plan.vgpus, err)) &&
-                 (l->plan.vgpus || json_array_size(l->plan.devices) == 0 || vr_engine_load_backends(err)) &&
-                 find_devices(l, err);
-    if (!found) return refuse(l, err);
+    if (!load_cpu(l, err) || !load_devices(l, err)) return refuse(l, err);
     vr_lastlog_forget();
-    if (!load_model(l, err) || !make_context(l, err) || (l->plan.draft[0] && !load_draft(l, err))) return false;
+    if (!load_model(l, err) || !make_context(l) || (l->plan.draft[0] && !load_draft(l, err))) return false;
     if (l->plan.mmproj[0] && !load_vision(l, err)) return false;
     e->on_devices = all_on_devices(l);
     attach_threads(e);
@@ -657,8 +436,8 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
     *out = (struct vr_engine){ 0 };
     struct vr_err err = { 0 };
     struct loading l = { .e = out, .hooks = hooks, .why = why, .percent = -1 };
-    bool ok = read_plan(load, &l.plan, &err) ? load_all(&l, &err) : refuse(&l, &err);
-    free(l.overrides);
+    VR_AUTO_ARENA arena = { 0 };
+    bool ok = vr_load_params_read(load, &arena, &l.plan, &err) ? load_all(&l, &err) : refuse(&l, &err);
     if (!ok) vr_engine_done(out);
     return ok;
 }

@@ -7,11 +7,12 @@
  * is malformed, and so is a payload that does not decode: the reader closes the connection.
  *
  * LOAD: {
- *   "model": "/path/first-part.gguf",
+ *   "model": "/path/first-part.gguf",  a file's name that is not UTF-8: {"hex":"2f746d70..."}
  *   "devices": ["CUDA1","CUDA0"],      the engine's names, in placement order; [] or absent: CPU only
  *   "n_gpu_layers": 81, "tensor_split": [26,47,8], "split_mode": "layer"|"none"|"tensor", "pipeline": false,
  *   "overrides": [{"pattern":"ffn_.*_exps","device":"CPU"}],
  *   "n_ctx": 4096, "n_seq": 4, "n_batch": 512, "n_ubatch": 512, "n_outputs": 0, "kv_unified": false, "swa_full": false,
+ *   "n_rollback": 0, "load_mtp": false,
  *   "type_k": "f16", "type_v": "f16", "flash_attn": "auto"|"on"|"off", "kv_offload": true, "op_offload": true,
  *   "threads": 0, "threads_batch": 0,  0: one per physical core
  *   "mmap": true, "mlock": false,
@@ -23,7 +24,7 @@
  *   "embeddings": false,               true: embeddings also from a model that is made for text
  *   "vgpus": [{"name":"CUDA0","about":"RTX 3090","mib":24576,"cap_mib":24000,"run_mib":0,"like_cuda":false,"cc":860}] }
  *                                      devices that this process makes up
- * Everything but "model" may be absent; what is not listed is refused.
+ * Everything but "model" may be absent; what is not listed is refused. engine/params reads and writes it.
  *
  * REQUEST: the validated body with OpenAI's names and "kind": "chat" | "completion" | "embedding". Read here:
  *   all texts   n, max_tokens or max_completion_tokens, temperature, top_p, top_k, min_p, presence_penalty,

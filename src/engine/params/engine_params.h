@@ -1,0 +1,31 @@
+/* The one place where what is to be loaded becomes llama.cpp's parameters, for the dry run and for the engine process.
+ * A dry run adds that nothing is allocated, and virtual devices; the process adds its callbacks. Nothing else differs.
+ */
+#ifndef VR_ENGINE_PARAMS_ENGINE_PARAMS_H
+#define VR_ENGINE_PARAMS_ENGINE_PARAMS_H
+
+#include <llama.h>
+
+#include "base/err.h"
+#include "engine/params/load_params.h"
+
+/* llama_model_params and the arrays that they point to. Must be done. */
+struct vr_model_params {
+    struct llama_model_params model;
+    ggml_backend_dev_t devices[VR_MAX_VGPUS + 1];
+    size_t n_devices;
+    float split[128];
+    struct llama_model_tensor_buft_override *overrides;
+};
+/* `devices`: the engine's, one for each of p->devices. The patterns of p->overrides must live as long as `out`. */
+bool vr_model_params_fill(const struct vr_load_params *p, const ggml_backend_dev_t *devices,
+                          struct vr_model_params *out, struct vr_err *err) VR_MUST_CHECK;
+void vr_model_params_done(struct vr_model_params *m);
+#define VR_AUTO_MODEL_PARAMS VR_CLEANUP(vr_model_params_done) struct vr_model_params
+
+struct llama_context_params vr_context_params(const struct vr_load_params *p);
+
+/* Of the context, and of an mmproj. */
+enum llama_flash_attn_type vr_flash_attn_type(const struct vr_load_params *p);
+
+#endif

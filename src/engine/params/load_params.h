@@ -1,0 +1,87 @@
+/* What is to be loaded, and how: one struct for the dry run that proves a plan and for the engine process that carries
+ * it out, so that what was proven is what is loaded. Everything that follows from other settings is decided here, once.
+ *
+ * Apart from engine_params.h, which gives it to llama.cpp, so that rooms without the engine's headers can use it. */
+#ifndef VR_ENGINE_PARAMS_LOAD_PARAMS_H
+#define VR_ENGINE_PARAMS_LOAD_PARAMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/vgpu/vgpu_spec.h"
+#include "gguf/model.h"
+#include "memory/footprint.h"
+
+#define VR_MAX_SPLIT 16 /* what the engine reads */
+#define VR_ON_CPU    (-1)
+
+/* Any override turns llama.cpp's pipeline copies off; this pattern finds no tensor. */
+#define VR_NO_PIPELINE "^$"
+
+enum vr_split_mode { VR_SPLIT_LAYER, VR_SPLIT_NONE, VR_SPLIT_TENSOR, VR_N_SPLIT_MODES };
+const char *vr_split_mode_name(enum vr_split_mode mode); /* "layer" */
+
+struct vr_override {
+    const char *pattern; /* a regular expression that finds tensors by name; the first that matches wins */
+    int device;          /* index of the devices, or VR_ON_CPU */
+};
+
+/* Begin with vr_load_params_default(): everything on all devices, split as llama.cpp would. Nothing is owned. */
+struct vr_load_params {
+    /* placement */
+    const struct vr_vgpu_spec *devices; /* that indices point to; of real ones only the name counts */
+    size_t n_devices;                   /* 0: CPU only */
+    uint8_t order[VR_MAX_SPLIT];        /* which devices, in placement order; one may stand twice */
+    size_t n_order;                     /* 0: all, in their own order */
+    int n_gpu_layers;                   /* from the end, the output counts as one; -1: all */
+    bool has_split;
+    float split[VR_MAX_SPLIT]; /* one number per entry of order: layer counts, or shares */
+    enum vr_split_mode split_mode;
+    const struct vr_override *overrides;
+    size_t n_overrides;
+    bool pipeline; /* false: llama.cpp must not pay memory on every device for overlapping batches */
+
+    /* context */
+    struct vr_context context;
+    bool flash_auto;      /* let the engine decide: context.flash_attn is not looked at */
+    uint32_t n_outputs;   /* rows of logits per micro-batch; 0: as many as serving asks for */
+    bool op_offload;      /* large batches of host-resident weights run on the first device */
+    bool embedding_model; /* made for embeddings, and makes no text */
+    bool embeddings;      /* embeddings also from a model that is made for text */
+    bool has_draft;       /* speculative decoding: drafted tokens are checked … */
+    uint32_t n_draft;     /* … so many at a time for each stream */
+
+    /* loading; a dry run does none of it */
+    const struct vr_vgpu_spec *vgpus; /* devices that the engine process makes up, to compute on the CPU */
+    size_t n_vgpus;
+    bool mmap, mlock;
+    bool extra_bufts;                   /* repacked weights on the CPU; false gives the very bits of the virtual GPUs */
+    uint32_t threads, threads_batch;    /* 0: one per physical core */
+    const char *model, *draft, *mmproj; /* files; "": none */
+    const char *draft_device, *mmproj_device; /* the engine's names; "": the CPU */
+    const char *cpu;           /* the CPU backend's variant; "auto": the best that works; "": built into the engine */
+    const char *chat_template; /* instead of the model's own; "": that */
+};
+struct vr_load_params vr_load_params_default(void);
+
+/* The i-th device in placement order, as an index of the devices; and how many there are. */
+size_t vr_load_params_device(const struct vr_load_params *p, size_t i);
+size_t vr_load_params_n_order(const struct vr_load_params *p);
+
+/* Sets what follows from the rest: a batch that holds a token of each sequence, a micro-batch within it, rows of
+ * logits, what an embedding model needs. Doing it again changes nothing. */
+void vr_load_params_settle(struct vr_load_params *p);
+/* The part of it that concerns the context alone. */
+struct vr_context vr_context_settled(const struct vr_context *c, bool embedding_model);
+
+/* Whether a model is made for embeddings: it pools its output, or its attention goes both ways. */
+bool vr_makes_embeddings(bool pools, bool causal);
+bool vr_model_makes_embeddings(const struct vr_model *m);
+
+/* The context of a model that drafts for one with context `c`: as many tokens and sequences, an f16 cache. */
+struct vr_context vr_draft_context(const struct vr_context *c);
+/* How the draft of `p` is loaded: whole, on `device` (NULL: the CPU). */
+struct vr_load_params vr_draft_params(const struct vr_load_params *p, const struct vr_vgpu_spec *device);
+
+#endif

@@ -1,0 +1,75 @@
+// What was proven is what is loaded: the bytes of `plan --json`, of GET /api/plan and of the load itself, executing on virtual cards, are
+// equal for each device and each kind, whatever the options. (tests/unit/test_engine_params.c does the same for large models, whose
+// weights nobody has here, with dry runs of the message that the engine would get.)
+import { execFileSync } from 'node:child_process';
+import { binary } from './lib.mjs';
+import { done, machine, makeMmproj, makeModel, same, test, up } from './real.mjs';
+
+const dense = makeModel('dense', '--layers', 12, '--embd', 384, '--ff', 768, '--heads', 6, '--kv', 2);
+const moe = makeModel('moe', '--layers', 16, '--embd', 256, '--ff', 512, '--experts', 8, '--used', 2);
+const small = makeModel('small', '--layers', 2);
+const wide = makeModel('wide', '--layers', 4, '--embd', 256, '--ff', 1024, '--vocab', 16384);
+const embedding = makeModel('embedding', '--layers', 8, '--embd', 256, '--ff', 1024, '--embedding');
+const seer = makeModel('seer', '--layers', 6, '--embd', 64, '--arch', 'qwen2vl');
+const mmproj = makeMmproj('mmproj', '--width', 64);
+
+const three = ['--machine', machine(24, 18, 22), '--reserve-mib', '1'];
+const tight = ['--machine', machine(30, 24, 26), '--reserve-mib', '1'];
+const roomy = ['--machine', machine(400, 300), '--reserve-mib', '1'];
+const none = ['--machine', machine()]; // and not this computer, whose free memory changes
+const rows = {
+  'three cards': [dense, three],
+  'a token per sequence is more than a batch': [dense, [...three, '--n-seq', '8', '--n-batch', '4', '--n-ubatch', '64']],
+  'four sequences, a quantized cache': [dense, [...three, '--n-seq', '4', '--cache-type-k', 'q8_0', '--cache-type-v', 'q4_0', '--flash-attn', 'on']],
+  'batches of several micro-batches': [dense, [...roomy, '--n-batch', '512', '--n-ubatch', '64']],
+  'no flash attention': [dense, [...three, '--flash-attn', 'off', '--n-ubatch', '32']],
+  'a split as given': [dense, ['--machine', machine(50, 60, 40), '--reserve-mib', '1', '--tensor-split', '0.2,0.5,0.3']],
+  'one card of several': [dense, [...roomy, '--split-mode', 'none']],
+  'some layers on the host': [dense, [...roomy, '--n-gpu-layers', '9', '--n-ubatch', '64']],
+  'experts on the host': [moe, [...tight, '--n-ubatch', '64']],
+  'experts sent there by name': [moe, [...roomy, '--override-tensor', 'blk.[0-7].ffn_.*_exps=CPU', '--n-seq', '2']],
+  "llama.cpp's own fit": [dense, [...roomy, '--use-fit-params']],
+  'a large vocabulary, few rows of logits': [wide, [...roomy, '--n-seq', '3']],
+  'embeddings of a text model': [wide, [...roomy, '--embeddings']],
+  'a model for embeddings': [embedding, [...roomy, '--n-batch', '64']],
+  'a model for embeddings, on the host': [embedding, [...none, '--n-seq', '2']],
+  'a draft model': [dense, [...roomy, '--draft', small, '--n-seq', '6', '--cache-type-k', 'q8_0', '--cache-type-v', 'q8_0']],
+  'a vision projector': [seer, [...roomy, '--mmproj', mmproj]],
+  'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
+};
+
+const kinds = (u) => ['model_bytes', 'context_bytes', 'compute_bytes'].map((k) => u[k]);
+const by_device = (list, name) => Object.fromEntries(list.map((d) => [d[name], kinds(d)]).filter(([, b]) => b.some((x) => x)).sort());
+const bytes_of_plan = (p) => ({ devices: by_device(p.devices, 'id'), host: kinds(p.host) });
+const bytes_of_load = (r) => ({ devices: by_device(r.devices, 'name'), host: kinds(r.host) });
+// what neither a placement nor a setting is: when it was made, and how long that took
+const settled = ({ plan_ms, ...plan }) => plan;
+
+async function check(model, args) {
+  const all = ['--n-ctx', '1024', ...args];
+  const plan = JSON.parse(execFileSync(binary, ['plan', '--json', ...all, model], { stdio: ['ignore', 'pipe', 'pipe'] }));
+  const server = await up(model, all);
+  const served = await server.get('/api/plan'), { ready } = (await server.get('/api/status')).engine;
+  await server.stop();
+  same(settled(served), settled(plan), 'GET /api/plan and plan --json');
+  return { plan, ready };
+}
+
+for (const [name, [model, args]] of Object.entries(rows))
+  await test(name, async () => {
+    const { plan, ready } = await check(model, ['--no-mmap', ...args]);
+    same(bytes_of_load(ready), bytes_of_plan(plan), 'loaded and planned');
+    const draft = plan.companions?.find((c) => c.id === 'draft');
+    if (!draft) return;
+    const there = draft.device === 'host' ? ready.draft.host : ready.draft.devices.find((d) => d.name === draft.device);
+    same(kinds(there), kinds(draft), 'the draft');
+  });
+
+// The host's weights are then a range of the file, from the first to the last that is not on a card, and take no memory of their own.
+await test('a mapped file', async () => {
+  const { plan, ready } = await check(moe, [...tight, '--n-ubatch', '64']);
+  const ours = bytes_of_plan(plan), loaded = bytes_of_load(ready);
+  same([loaded.devices, loaded.host.slice(1)], [ours.devices, ours.host.slice(1)]);
+});
+
+done('same bytes');
