@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/json.h"
+#include "base/buf.h"
 #include "calibrate/figures.h"
 #include "fit/fit.h"
 
@@ -65,19 +65,24 @@ static int layers_of(const struct where *x) { return !x->budget ? 0 : x->half_on
 static bool run(const struct vr_small_models *s, const struct vr_machine *m, enum vr_small which, const struct where *x,
                 double seconds, struct vr_measure_run *out, struct vr_err *err)
 {
-    VR_AUTO_BUF env = { 0 }, json = { 0 };
-    vr_buf_adds(&json, "{\"model\":");
-    vr_json_add_string(&json, s->paths[which]);
-    vr_buf_adds(&json, ",\"cpu\":");
-    vr_json_add_string(&json, s->cpu);
-    vr_buf_addf(&json, ",\"n_ctx\":%d,\"n_gpu_layers\":%d,\"devices\":[%s],\"overrides\":[%s],\"pipeline\":false}",
-                N_CTX, layers_of(x), x->budget ? "\"CUDA0\"" : "",
-                x->experts_on_host ? "{\"pattern\":\"exps\",\"device\":\"CPU\"}" : "");
+    static const struct vr_vgpu_spec device = { .name = "CUDA0" };
+    static const struct vr_override experts = { "exps", VR_ON_CPU };
+    VR_AUTO_BUF env = { 0 };
+    struct vr_load_params load = vr_load_params_default();
+    load.model = s->paths[which];
+    load.cpu = s->cpu;
+    load.context.n_ctx = N_CTX;
+    load.n_gpu_layers = layers_of(x);
+    load.devices = &device;
+    load.n_devices = x->budget ? 1 : 0;
+    load.overrides = &experts;
+    load.n_overrides = x->experts_on_host ? 1 : 0;
+    load.pipeline = false;
     if (x->budget) {
         vr_buf_addf(&env, "CUDA_VISIBLE_DEVICES=%s", m->devices[x->budget->device].uuid);
         vr_buf_addc(&env, '\0', 1);
     }
-    return vr_measure_run(vr_buf_str(&json), env.data, env.n, TOKENS, seconds, s->timeout_ms, out, err);
+    return vr_measure_run(&load, env.data, env.n, TOKENS, seconds, s->timeout_ms, out, err);
 }
 
 /* What the same run costs by the price of its graph, in milliseconds: a token generated within the first 256 cells, and

@@ -433,8 +433,8 @@ static bool bench_model(const struct vr_options *o, struct vr_input *in, struct 
     int timeout_ms = 600000 + (int)o->seconds * 3000;
     read_outcome(&in->machine, &outcome, &p);
     if (!is_measured(o, in, &measured, err) ||
-        !vr_measure_run(vr_buf_str(&load.load_json), load.env.data, load.env.n, (uint32_t)o->n_tokens,
-                        (double)o->seconds, timeout_ms, &r, err))
+        !vr_measure_run(&outcome.trial, load.env.data, load.env.n, (uint32_t)o->n_tokens, (double)o->seconds,
+                        timeout_ms, &r, err))
         return false;
     size_t n = compare_speeds(&p, &r, rows);
     if (o->json)

@@ -10,8 +10,8 @@
 bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
                   struct vr_load *out, struct vr_err *err) VR_MUST_CHECK;
 
-/* The same on a machine that is at hand: its budgets are chosen anew. `outcome` is what the load rests on, as far as
- * its verdict goes: the trial's devices have the engine's names by then. It must be empty, and is the caller's. */
+/* The same on a machine that is at hand: its budgets are chosen anew. `outcome` is what the load rests on, and its
+ * trial what is loaded, with the devices as the engine names them. It must be empty, and is the caller's. */
 bool vr_load_plan_on(struct vr_input *in, const struct vr_options *o, const struct vr_models *models,
                      const struct vr_learned *learned, struct vr_outcome *outcome, struct vr_load *out,
                      struct vr_err *err) VR_MUST_CHECK;

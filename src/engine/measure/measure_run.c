@@ -7,7 +7,6 @@
 #include <gguf.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/rank.h"
 #include "engine/llama/bridge.h"
 #include "engine/llama/lastlog.h"
@@ -125,7 +124,8 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 #define WAKE_MS      500.0
 
 struct run_ask {
-    const char *load_json, *env;
+    const struct vr_load_params *load;
+    const char *env;
     size_t n_env;
     uint32_t n_decode;
     double seconds;
@@ -323,14 +323,11 @@ static bool run_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     for (size_t at = 0; at < a->n_env; at += strlen(a->env + at) + 1) putenv((char *)(uintptr_t)(a->env + at));
     read_use(0, &a->out);
     vr_lastlog_start();
-    json_error_t e;
-    json_t *load = json_loads(a->load_json, 0, &e);
-    if (!load) return vr_fail(err, VR_EINTERNAL, "the settings for loading are not JSON: %s", e.text);
     struct vr_engine engine;
     struct vr_failure why = { 0 };
     const struct vr_load_hooks hooks = { 0 };
     double t0 = vr_now_fine_ms();
-    if (!vr_engine_load(load, &hooks, &engine, &why)) return vr_fail(err, VR_EENGINE, "%s", why.message);
+    if (!vr_engine_load_params(a->load, &hooks, &engine, &why)) return vr_fail(err, VR_EENGINE, "%s", why.message);
     a->out.load_ms = vr_now_fine_ms() - t0;
     read_own_figures(&engine, &a->out);
     read_use(1, &a->out);
@@ -340,9 +337,9 @@ static bool run_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     return true;
 }
 
-bool vr_measure_run(const char *load_json, const char *env, size_t n_env, uint32_t n_decode, double seconds,
+bool vr_measure_run(const struct vr_load_params *load, const char *env, size_t n_env, uint32_t n_decode, double seconds,
                     int timeout_ms, struct vr_measure_run *out, struct vr_err *err)
 {
-    struct run_ask a = { .load_json = load_json, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
+    struct run_ask a = { .load = load, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
     return vr_measure_ask(run_child, &a, timeout_ms, out, sizeof *out, err);
 }
