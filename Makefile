@@ -14,6 +14,8 @@ PREFIX  ?= /usr/local
 SECONDS_FUZZ ?= 60
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wformat=2 -Wvla -Wmissing-prototypes -Wstrict-prototypes $(if $(CI),-Werror)
+# A struct vr_machine has no place on a stack; a sanitizer makes frames larger.
+FRAME = $(if $(EXTRA),,-Wframe-larger-than=131072)
 CFLAGS ?= -O2 -g
 ALL_CFLAGS = -std=gnu11 $(WARN) -D_GNU_SOURCE -DVR_VERSION='"$(VERSION)"' -Isrc -MMD -MP $(CFLAGS) $(EXTRA)
 LIBS := -ljansson -levent_openssl -levent -lssl -lcrypto -ldl -lm
@@ -25,7 +27,7 @@ ENGINE_INC  := $(addprefix -isystem $(ENGINE_AT)/src/,include ggml/include ggml/
 MTMD        := build/engine/mtmd/libmtmd.a
 ENGINE_LIBS := $(MTMD) -L$(ENGINE_AT)/lib -lllama-common -lllama -lggml -lggml-base -lm -Wl,-rpath,$(abspath $(ENGINE_AT)/lib)
 
-ROOMS   := base gguf hw memory plan engine fit server cli
+ROOMS   := base gguf hw memory plan engine fit calibrate server cli
 SOURCES := $(wildcard $(ROOMS:%=src/%/*.c) $(ROOMS:%=src/%/*/*.c))
 OBJECTS := $(SOURCES:src/%.c=$(B)/obj/%.o) $(B)/obj/engine/llama/bridge.o
 PURE    := $(wildcard $(addprefix src/,base/*.c gguf/*.c hw/*.c memory/*.c plan/*.c))
@@ -80,7 +82,7 @@ $(LIBRARY): $(filter-out %/cli/main.o,$(OBJECTS))
 $(B)/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)
-	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) $(FRAME) -c -o $@ $<
 
 # The page's files are part of the program as they are: src/server/http/page.c.
 $(B)/obj/server/http/page.o: $(wildcard web/*)

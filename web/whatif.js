@@ -5,7 +5,7 @@ import { figure, planBody, subtitle } from './plan.js';
 
 const caches = ['f16', 'q8_0', 'q5_1', 'q4_0', 'bf16', 'f32'];
 const rigs = [
-  ['RTX 3060 12 GB', [['RTX 3060', 1]]],
+  ['RTX 3060 12 GB', [['RTX 3060 12GB', 1]]],
   ['RTX 4090', [['RTX 4090', 1]]],
   ['2× RTX 3090', [['RTX 3090', 2]]],
   ['RTX 5090 + 2× RTX 3090', [['RTX 5090', 1], ['RTX 3090', 2]]],
@@ -89,11 +89,13 @@ export class WhatIf {
     } catch (e) {
       this.tell(sentence(e.message), 'bad');
     }
-    // A card of this machine that the table does not know can be planned only with its size.
+    // A card of this machine whose name says too little (several sizes, or not in the table) can be planned only with its size.
     const known = new Map(this.gpus.map((g) => [g.name, g]));
     for (const c of this.cards) {
       const device = plan && [...plan.devices, ...plan.excluded].find((d) => shortName(d.name) === c.name);
-      if (!known.has(c.name) && device?.total_bytes) c.spec = `${c.name.replace(/[:,]/g, ' ')}:${Math.floor(device.free_bytes / 1048576)}${device.bandwidth_gbs ? `:${Math.round(device.bandwidth_gbs)}` : ''}`;
+      const sized = `${c.name} ${Math.round((device?.total_bytes ?? 0) / 2 ** 30)}GB`;
+      if (!known.has(c.name) && known.has(sized)) c.name = sized;
+      else if (!known.has(c.name) && device?.total_bytes) c.spec = `${c.name.replace(/[:,]/g, ' ')}:${Math.floor(device.free_bytes / 1048576)}${device.bandwidth_gbs ? `:${Math.round(device.bandwidth_gbs)}` : ''}`;
     }
     this.showCards();
     if (this.visible) this.ask();

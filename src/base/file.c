@@ -93,3 +93,9 @@ bool vr_file_make_parents(const char *path, struct vr_err *err)
     }
     return true;
 }
+
+const char *vr_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}

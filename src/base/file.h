@@ -15,6 +15,9 @@ bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *
 /* All of it to an open file; false with errno set. */
 bool vr_fd_write(int fd, const void *data, size_t n) VR_MUST_CHECK;
 
+/* What follows the last slash; points into `path`. */
+const char *vr_file_name(const char *path);
+
 /* The path of our file by the XDG rules: "$XDG_DATA_HOME/vram-llm/machine.json", or
  * "~/.local/share/vram-llm/machine.json" by ("XDG_DATA_HOME", ".local/share", "machine.json"). False: there is no such
  * place, or no room for its name. */

@@ -237,18 +237,18 @@ static json_t *json_model(const struct analysis *a)
 bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
     if (!o->model) return vr_fail(err, VR_EUSAGE, "which model? vram-llm analyze FILE.gguf");
-    struct vr_input in;
-    if (!vr_input_read(o, &in, err)) return false;
+    VR_AUTO(vr_input) in = vr_input_read(o, err);
+    if (!in) return false;
     VR_AUTO_MODELS models;
     if (!vr_models_open(o, &models, err)) return false;
     const struct vr_model *m = models.main;
     VR_AUTO_FOOTPRINT f = { 0 };
-    const struct vr_context context = vr_context_settled(&in.context, vr_model_makes_embeddings(m));
+    const struct vr_context context = vr_context_settled(&in->context, vr_model_makes_embeddings(m));
     if (!vr_footprint_compute(m, &context, &f, err)) return false;
     struct analysis a = { m, &f };
-    struct vr_speeds speeds;
-    vr_speeds_of(&in.machine, &speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, &in, &models, &speeds);
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (!speeds) return false;
+    struct vr_fit_ask ask = vr_placement_ask(o, in, &models, speeds);
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no_plan = { 0 };
@@ -256,7 +256,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     if (o->json) {
         const struct vr_load_params load = planned ? outcome.trial : vr_fit_params(&ask);
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",
-                                 vr_json_goal(&load, ask.fill, o->optimize), "machine", vr_json_machine(&in));
+                                 vr_json_goal(&load, ask.fill, o->optimize), "machine", vr_json_machine(in));
         if (planned)
             json_object_set_new(tree, "plan", vr_json_outcome(&ask, &outcome));
         else
@@ -266,7 +266,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     show_model(out, &a, &context);
     show_layers(out, &a, o->all_layers);
     vr_buf_adds(out, "\n");
-    vr_show_machine(out, &in);
+    vr_show_machine(out, in);
     vr_buf_adds(out, "\n");
     if (planned)
         vr_show_outcome(out, &ask, &outcome);

@@ -3,16 +3,23 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/file.h"
+#include "base/log.h"
 #include "base/table.h"
 #include "base/text.h"
-#include "cli/calibrate.h"
+#include "calibrate/calibrate.h"
+#include "calibrate/missing.h"
 #include "cli/commands.h"
 #include "cli/load_plan.h"
 #include "cli/placement.h"
 #include "cli/plan_json.h"
 #include "cli/show.h"
+#include "engine/llama/library.h"
 #include "engine/measure/measure.h"
+#include "hw/gauge.h"
 #include "hw/profile.h"
+
+#define BUSY_PERCENT 20
 
 /* --- which types --- */
 
@@ -63,12 +70,15 @@ static bool choose_caches(const struct vr_options *o, bool model, struct vr_cali
     return true;
 }
 
+/* Devices that this engine can be measured on; the others leave the budgets. */
 static void keep_usable(struct vr_input *in)
 {
     size_t n = 0;
-    for (size_t i = 0; i < in->budgets.n; i++)
-        if (vr_device_usable(&in->machine.devices[in->budgets.items[i].device]))
+    for (size_t i = 0; i < in->budgets.n; i++) {
+        const struct vr_device *d = &in->machine.devices[in->budgets.items[i].device];
+        if (strcmp(d->backend, "CUDA") == 0 && d->uuid[0] && vr_engine_has("cuda"))
             in->budgets.items[n++] = in->budgets.items[i];
+    }
     in->budgets.n = n;
 }
 
@@ -182,9 +192,9 @@ static void show_machine(struct vr_buf *out, const struct vr_machine *m, const c
 /* With its cards hidden a computer is the same one, and its host alone: what was measured on the cards stays. */
 static bool save_own(const char *path, const struct vr_machine *m, struct vr_err *err)
 {
-    VR_AUTO_FREE struct vr_machine *saved = calloc(1, sizeof *saved);
+    VR_AUTO(vr_machine) saved = vr_machine_new(err);
     struct vr_err none = { 0 };
-    if (!saved) return vr_fail_nomem(err, "keeping a profile");
+    if (!saved) return false;
     if (m->n_devices || !vr_profile_load(path, saved, &none) || !saved->n_devices ||
         strcmp(saved->host.cpu, m->host.cpu) != 0)
         return vr_profile_save(path, m, err);
@@ -192,11 +202,49 @@ static bool save_own(const char *path, const struct vr_machine *m, struct vr_err
     return vr_profile_save(path, saved, err);
 }
 
-static bool bench_machine(const struct vr_options *o, struct vr_input *in, const struct vr_calibrate *c,
-                          const char *path, struct vr_buf *out, struct vr_err *err)
+/* Where every later plan looks for the profile, with its folders made. */
+static bool own_path(char *path, size_t n, struct vr_err *err)
+{
+    if (!vr_profile_own_path(path, n))
+        return vr_fail(err, VR_EIO, "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set");
+    return vr_file_make_parents(path, err);
+}
+
+/* Threads that compute wait for each other, so one that another program keeps from its core stops all: figures are then
+ * wrong by a factor, not by a share. Told before the minute is spent, and with the result. */
+static void warn_if_busy(struct vr_machine *m)
+{
+    int percent = vr_cpu_busy_percent(m);
+    if (percent < BUSY_PERCENT) return;
+    vr_log(VR_WARN, "other programs use %d %% of the processors: what is measured now will be wrong", percent);
+    vr_machine_note(
+        m, "Other programs used %d %% of the processors when this began: run 'vram-llm bench' again without.", percent);
+}
+
+/* One line that is written over on a terminal, lines in a file. */
+static void tell_step(void *ctx, unsigned step, unsigned n_steps, const char *what)
+{
+    const bool *terminal = ctx;
+    fprintf(stderr, "%s  [%2u/%u] %s%s", *terminal ? "\r\033[K" : "", step, n_steps, what, *terminal ? "" : "\n");
+    fflush(stderr);
+}
+
+static bool calibrate(struct vr_calibrate *c, struct vr_input *in, const char *path, struct vr_err *err)
+{
+    bool terminal = isatty(STDERR_FILENO);
+    c->tell = tell_step;
+    c->ctx = &terminal;
+    warn_if_busy(&in->machine);
+    bool ok = vr_calibrate(c, &in->machine, &in->budgets, err);
+    if (terminal) fputs("\r\033[K", stderr);
+    return ok && save_own(path, &in->machine, err);
+}
+
+static bool bench_machine(const struct vr_options *o, struct vr_input *in, struct vr_calibrate *c, const char *path,
+                          struct vr_buf *out, struct vr_err *err)
 {
     in->machine.note[0] = '\0';
-    if (!vr_calibrate(c, in, err) || !save_own(path, &in->machine, err)) return false;
+    if (!calibrate(c, in, path, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, &in->machine, err)) return false;
     if (o->json) return vr_json_print(vr_json_profile(&in->machine), out, err);
     show_machine(out, &in->machine, path);
@@ -205,9 +253,41 @@ static bool bench_machine(const struct vr_options *o, struct vr_input *in, const
 
 /* --- a model --- */
 
-static double number_at(const json_t *tree, const char *key) { return json_number_value(json_object_get(tree, key)); }
+/* What the plan says of it, in tokens/s with an empty, a half full and a full context. */
+struct predicted {
+    double n_ctx, decode[3], prefill[3];
+    struct {
+        char id[24];
+        uint64_t planned_bytes, overhead_bytes;
+    } devices[VR_MEASURE_DEVICES];
+    size_t n_devices;
+};
 
-/* From what is predicted for an empty, a half full and a full context: between them times change evenly. */
+/* A speed that was predicted, and measured. */
+struct compared {
+    const char *what;
+    uint32_t tokens; /* in the context then */
+    double predicted, measured;
+};
+
+static void read_outcome(const struct vr_machine *m, const struct vr_outcome *o, struct predicted *out)
+{
+    const struct vr_verdict *v = &o->verdict;
+    *out = (struct predicted){
+        .n_ctx = v->n_ctx,
+        .decode = { v->empty.decode_tok_s, v->price.decode_tok_s, v->full.decode_tok_s },
+        .prefill = { v->empty.prefill_tok_s, v->price.prefill_tok_s, v->full.prefill_tok_s },
+    };
+    for (size_t i = 0; i < v->n_devices && out->n_devices < VR_COUNT(out->devices); i++) {
+        const struct vr_judged *j = &v->devices[i];
+        size_t n = out->n_devices++;
+        snprintf(out->devices[n].id, sizeof out->devices[n].id, "%s", m->devices[j->device].id);
+        out->devices[n].planned_bytes = j->use.model_bytes + j->use.context_bytes + j->use.compute_bytes;
+        out->devices[n].overhead_bytes = j->overhead_bytes;
+    }
+}
+
+/* Between an empty, a half full and a full context times change evenly. */
 static double at_fill(const double tok_s[3], double fill)
 {
     if (!(tok_s[0] > 0) || !(tok_s[1] > 0) || !(tok_s[2] > 0)) return 0;
@@ -216,50 +296,53 @@ static double at_fill(const double tok_s[3], double fill)
     return 1 / ((1 - part) / from[0] + part / from[1]);
 }
 
-static json_t *compared(const char *what, uint32_t tokens, double predicted, double measured)
+static size_t compare_speeds(const struct predicted *p, const struct vr_measure_run *r, struct compared rows[4])
 {
-    return json_pack("{s:s, s:i, s:f, s:f, s:f}", "what", what, "tokens", (int)tokens, "predicted_tok_s", predicted,
-                     "measured_tok_s", measured, "predicted_over_measured", measured > 0 ? predicted / measured : 0.0);
-}
-
-static json_t *json_speeds(const json_t *plan, const struct vr_measure_run *r)
-{
-    const json_t *p = json_object_get(plan, "predicted");
-    double n_ctx = number_at(json_object_get(plan, "goal"), "n_ctx"), batch = r->n_ubatch;
-    double decode[] = { number_at(p, "decode_empty_tok_s"), number_at(p, "decode_tok_s"),
-                        number_at(p, "decode_full_tok_s") };
-    double prefill[] = { number_at(p, "prefill_empty_tok_s"), number_at(p, "prefill_tok_s"),
-                         number_at(p, "prefill_full_tok_s") };
-    json_t *list = json_array();
+    size_t n = 0;
     for (int i = 0; i < 2; i++)
         if (r->decode_ms[i] > 0)
-            json_array_append_new(list, compared("generating", r->decode_fill[i],
-                                                 at_fill(decode, r->decode_fill[i] / n_ctx), 1e3 / r->decode_ms[i]));
+            rows[n++] = (struct compared){ "generating", r->decode_fill[i],
+                                           at_fill(p->decode, r->decode_fill[i] / p->n_ctx), 1e3 / r->decode_ms[i] };
     for (int i = 0; i < 2; i++)
         if (r->prefill_ms[i] > 0 && (i == 0 || r->prefill_fill[1] >= r->prefill_fill[0] + 2 * r->n_ubatch))
-            json_array_append_new(list, compared("reading a prompt", r->prefill_fill[i],
-                                                 at_fill(prefill, r->prefill_fill[i] / n_ctx),
-                                                 batch * 1e3 / r->prefill_ms[i]));
-    return list;
+            rows[n++] = (struct compared){ "reading a prompt", r->prefill_fill[i],
+                                           at_fill(p->prefill, r->prefill_fill[i] / p->n_ctx),
+                                           r->n_ubatch * 1e3 / r->prefill_ms[i] };
+    return n;
 }
 
 /* The engine names devices in the order in which they are visible: the plan's. The driver counts by card, so nothing
  * can be said of a device that is a share of one (GGML_CUDA_DEVICES). */
-static json_t *json_memory(const json_t *plan, const struct vr_measure_run *r)
+static bool has_memory(const struct predicted *p, const struct vr_measure_run *r, size_t i)
+{
+    return i < r->n_devices && i < p->n_devices && r->devices[i].after_bytes && !getenv("GGML_CUDA_DEVICES");
+}
+
+static double more_bytes(uint64_t now, uint64_t before) { return (double)now - (double)before; }
+
+static json_t *json_speeds(const struct compared *rows, size_t n)
 {
     json_t *list = json_array();
-    const json_t *devices = json_object_get(plan, "devices");
-    for (size_t i = 0; i < r->n_devices && i < json_array_size(devices) && !getenv("GGML_CUDA_DEVICES"); i++) {
-        const json_t *d = json_array_get(devices, i);
-        if (!r->devices[i].after_bytes) continue;
-        double planned = number_at(d, "model_bytes") + number_at(d, "context_bytes") + number_at(d, "compute_bytes");
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_pack("{s:s, s:i, s:f, s:f, s:f}", "what", rows[i].what, "tokens",
+                                              (int)rows[i].tokens, "predicted_tok_s", rows[i].predicted,
+                                              "measured_tok_s", rows[i].measured, "predicted_over_measured",
+                                              rows[i].measured > 0 ? rows[i].predicted / rows[i].measured : 0.0));
+    return list;
+}
+
+static json_t *json_memory(const struct predicted *p, const struct vr_measure_run *r)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < r->n_devices; i++) {
+        if (!has_memory(p, r, i)) continue;
         double own = (double)(r->devices[i].model_bytes + r->devices[i].context_bytes + r->devices[i].compute_bytes);
-        double loaded = (double)r->devices[i].loaded_bytes - (double)r->devices[i].before_bytes;
-        double after = (double)r->devices[i].after_bytes - (double)r->devices[i].before_bytes;
-        json_array_append_new(list,
-                              json_pack("{s:O, s:f, s:f, s:f, s:f, s:f}", "id", json_object_get(d, "id"),
-                                        "planned_bytes", planned, "overhead_bytes", number_at(d, "overhead_bytes"),
-                                        "engine_bytes", own, "loaded_bytes", loaded, "after_bytes", after));
+        json_array_append_new(list, json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "id", p->devices[i].id, "planned_bytes",
+                                              (double)p->devices[i].planned_bytes, "overhead_bytes",
+                                              (double)p->devices[i].overhead_bytes, "engine_bytes", own, "loaded_bytes",
+                                              more_bytes(r->devices[i].loaded_bytes, r->devices[i].before_bytes),
+                                              "after_bytes",
+                                              more_bytes(r->devices[i].after_bytes, r->devices[i].before_bytes)));
     }
     return list;
 }
@@ -273,7 +356,7 @@ static void speed_cell(struct vr_table *t, double tok_s)
         vr_table_cell(t, "%s", vr_fmt_count(&n, (uint64_t)(tok_s + 0.5)));
 }
 
-static void show_speeds(struct vr_buf *out, const json_t *list)
+static void show_speeds(struct vr_buf *out, const struct compared *rows, size_t n)
 {
     VR_AUTO_TABLE t = { .cols = { { "", false },
                                   { "context", true },
@@ -283,26 +366,21 @@ static void show_speeds(struct vr_buf *out, const json_t *list)
                         .n_cols = 5,
                         .indent = "  ",
                         .color = vr_show_color() };
-    size_t i;
-    const json_t *x;
-    json_array_foreach(list, i, x)
-    {
-        double ratio = number_at(x, "predicted_over_measured");
-        struct vr_num n;
+    for (size_t i = 0; i < n; i++) {
+        struct vr_num tokens;
         vr_table_row(&t);
-        vr_table_cell(&t, "%s", json_string_value(json_object_get(x, "what")));
-        vr_table_cell(&t, "%s", vr_fmt_count(&n, (uint64_t)number_at(x, "tokens")));
-        speed_cell(&t, number_at(x, "predicted_tok_s"));
-        speed_cell(&t, number_at(x, "measured_tok_s"));
-        vr_table_cell(&t, "%+ld %%", lround(100 * (ratio - 1)));
+        vr_table_cell(&t, "%s", rows[i].what);
+        vr_table_cell(&t, "%s", vr_fmt_count(&tokens, rows[i].tokens));
+        speed_cell(&t, rows[i].predicted);
+        speed_cell(&t, rows[i].measured);
+        vr_table_cell(&t, "%+ld %%",
+                      rows[i].measured > 0 ? lround(100 * (rows[i].predicted / rows[i].measured - 1)) : 0);
     }
     vr_table_print(&t, out);
 }
 
-static void show_memory(struct vr_buf *out, const json_t *list)
+static void show_memory(struct vr_buf *out, const struct predicted *p, const struct vr_measure_run *r)
 {
-    if (json_array_size(list) == 0) return;
-    vr_buf_adds(out, "\n");
     VR_AUTO_TABLE t = { .cols = { { "device", false },
                                   { "planned", true },
                                   { "its runtime", true },
@@ -313,38 +391,32 @@ static void show_memory(struct vr_buf *out, const json_t *list)
                         .n_cols = 7,
                         .indent = "  ",
                         .color = vr_show_color() };
-    size_t i;
-    const json_t *x;
-    json_array_foreach(list, i, x)
-    {
-        double mib = 1.0 / (double)VR_MIB, planned = number_at(x, "planned_bytes") * mib;
-        double overhead = number_at(x, "overhead_bytes") * mib, after = number_at(x, "after_bytes") * mib;
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_devices; i++) {
+        if (!has_memory(p, r, i)) continue;
+        double mib = 1.0 / (double)VR_MIB, planned = (double)p->devices[i].planned_bytes * mib;
+        double overhead = (double)p->devices[i].overhead_bytes * mib;
+        double after = more_bytes(r->devices[i].after_bytes, r->devices[i].before_bytes) * mib;
+        n++;
         vr_table_row(&t);
-        vr_table_cell(&t, "%s", json_string_value(json_object_get(x, "id")));
+        vr_table_cell(&t, "%s", p->devices[i].id);
         vr_table_cell(&t, "%.0f", planned);
         vr_table_cell(&t, "%.0f", overhead);
         vr_table_cell(&t, "%.0f", planned + overhead);
-        vr_table_cell(&t, "%.0f", number_at(x, "loaded_bytes") * mib);
+        vr_table_cell(&t, "%.0f", more_bytes(r->devices[i].loaded_bytes, r->devices[i].before_bytes) * mib);
         vr_table_cell(&t, "%.0f", after);
         vr_table_cell(&t, "%+.0f", planned + overhead - after);
     }
-    vr_table_print(&t, out);
+    if (n) vr_buf_adds(out, "\n");
+    if (n) vr_table_print(&t, out);
 }
 
-/* The plan as `serve` makes it; without a device, the one that says what the host does. */
-static json_t *find_plan(const struct vr_options *o, struct vr_input *in, const struct vr_models *models,
-                         const struct vr_load *load, struct vr_err *err)
+/* Whether predictions rest on measurements: all that the plan may use was. */
+static bool is_measured(const struct vr_options *o, const struct vr_input *in, bool *out, struct vr_err *err)
 {
-    if (load->plan_json.n) return json_loads(load->plan_json.data, 0, NULL);
-    struct vr_speeds speeds;
-    vr_speeds_of(&in->machine, &speeds);
-    if (o->no_mmap) vr_speeds_pin(&speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, in, models, &speeds);
-    VR_AUTO_OUTCOME outcome = { 0 };
-    if (!vr_placement_find(o, &ask, &outcome, err)) return NULL;
-    json_t *plan = json_pack("{s:o}", "goal", vr_json_goal(&outcome.trial, ask.fill, o->optimize));
-    json_object_update_new(plan, vr_json_outcome(&ask, &outcome));
-    return plan;
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (speeds) *out = speeds->measured;
+    return speeds != NULL;
 }
 
 static bool bench_model(const struct vr_options *o, struct vr_input *in, struct vr_model *m, struct vr_buf *out,
@@ -353,47 +425,47 @@ static bool bench_model(const struct vr_options *o, struct vr_input *in, struct 
     const struct vr_models models = { .main = m };
     struct vr_learned none = { 0 };
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
-    if (!vr_load_plan(o, &models, &none, &load, err)) return false;
-    json_t *plan = find_plan(o, in, &models, &load, err);
-    if (!plan) return err->code ? false : vr_fail_nomem(err, "reading a plan");
+    VR_AUTO_OUTCOME outcome = { 0 };
+    if (!vr_load_plan_on(in, o, &models, &none, &outcome, &load, err)) return false;
+    if (!load.plan_json.n) return vr_fail(err, VR_EENGINE, "%s: there is no plan to compare a run with", o->model);
     struct vr_measure_run r;
+    struct predicted p;
+    struct compared rows[4];
+    bool measured = false;
     int timeout_ms = 600000 + (int)o->seconds * 3000;
-    bool ok = vr_measure_run(vr_buf_str(&load.load_json), load.env.data, load.env.n, (uint32_t)o->n_tokens,
-                             (double)o->seconds, timeout_ms, &r, err);
-    if (!ok) return json_decref(plan), false;
-    json_t *speeds = json_speeds(plan, &r), *memory = json_memory(plan, &r);
-    if (o->json) {
-        json_t *tree = json_pack("{s:o, s:f, s:o, s:o, s:O}", "model", vr_json_model(m), "load_ms", r.load_ms, "speeds",
-                                 speeds, "memory", memory, "plan", plan);
-        json_decref(plan);
-        return vr_json_print(tree, out, err);
-    }
+    read_outcome(&in->machine, &outcome, &p);
+    if (!is_measured(o, in, &measured, err) ||
+        !vr_measure_run(&outcome.trial, load.env.data, load.env.n, (uint32_t)o->n_tokens, (double)o->seconds,
+                        timeout_ms, &r, err))
+        return false;
+    size_t n = compare_speeds(&p, &r, rows);
+    if (o->json)
+        return vr_json_print(json_pack("{s:o, s:f, s:o, s:o, s:o}", "model", vr_json_model(m), "load_ms", r.load_ms,
+                                       "speeds", json_speeds(rows, n), "memory", json_memory(&p, &r), "plan",
+                                       json_loads(load.plan_json.data, 0, NULL)), /* as /api/plan tells it */
+                             out, err);
     vr_show_title(out, m->name);
-    bool known = json_is_true(json_object_get(json_object_get(plan, "predicted"), "measured_machine"));
-    vr_show_fact(out, "predicted", "%s", known ? "from what was measured on this machine" : "from data sheets");
+    vr_show_fact(out, "predicted", "%s", measured ? "from what was measured on this machine" : "from data sheets");
     vr_show_fact(out, "loaded in", "%.1f s", r.load_ms / 1e3);
     vr_buf_adds(out, "\n");
-    show_speeds(out, speeds);
-    show_memory(out, memory);
-    json_decref(speeds);
-    json_decref(memory);
-    json_decref(plan);
+    show_speeds(out, rows, n);
+    show_memory(out, &p, &r);
     return true;
 }
 
 bool vr_cmd_bench(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
-    struct vr_input in;
-    if (!vr_input_read(o, &in, err)) return false;
-    keep_usable(&in);
+    VR_AUTO(vr_input) in = vr_input_read(o, err);
+    if (!in) return false;
+    keep_usable(in);
     VR_AUTO(vr_model) m = o->model ? vr_model_open(o->model, err) : NULL;
     if (o->model && !m) return false;
     struct vr_calibrate c = { .missing_only = m != NULL };
     char path[512];
     if (!choose_types(o, m, &c, err) || !choose_caches(o, m != NULL, &c, err)) return false;
-    bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in));
-    if (measures && !vr_calibrate_path(path, sizeof path, err)) return false; /* before the minute is spent */
-    if (!m) return bench_machine(o, &in, &c, path, out, err);
-    if (measures && (!vr_calibrate(&c, &in, err) || !save_own(path, &in.machine, err))) return false;
-    return bench_model(o, &in, m, out, err);
+    bool measures = !m || (!o->as_is && !vr_calibrated(&c, &in->machine, &in->budgets));
+    if (measures && !own_path(path, sizeof path, err)) return false; /* before the minute is spent */
+    if (!m) return bench_machine(o, in, &c, path, out, err);
+    if (measures && !calibrate(&c, in, path, err)) return false;
+    return bench_model(o, in, m, out, err);
 }

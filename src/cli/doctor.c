@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/file.h"
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -105,9 +106,8 @@ static void show_engine(struct vr_buf *out)
     vr_show_fact(out, "", "%s", found ? dir : err.msg);
     char variant[512];
     if (vr_cpu_choose(variant, sizeof variant, &err)) {
-        const char *slash = strrchr(variant, '/');
         vr_show_fact(out, "CPU variant", "%s, proven by a multiplication in a child process",
-                     *variant ? (slash ? slash + 1 : variant) : "built in");
+                     *variant ? vr_file_name(variant) : "built in");
     } else {
         vr_show_fact(out, "CPU variant", "none works: %s", err.msg);
     }
@@ -178,9 +178,8 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
     }
 }
 
-static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virtual)
+static void show_doctor(struct vr_buf *out, const struct vr_machine *m, bool virtual)
 {
-    const struct vr_machine *m = &in->machine;
     vr_show_fact(out, "vram-llm", "%s", VR_VERSION);
     show_engine(out);
     vr_show_host(out, &m->host);
@@ -203,13 +202,12 @@ static void show_doctor(struct vr_buf *out, const struct vr_input *in, bool virt
 
 bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
-    struct vr_input in = { 0 };
-    if (!vr_input_machine(o, &in.machine, err)) return false;
-    if (o->save_machine && !vr_profile_save(o->save_machine, &in.machine, err)) return false;
+    VR_AUTO(vr_machine) m = vr_machine_new(err);
+    if (!m || !vr_input_machine(o, m, err)) return false;
+    if (o->save_machine && !vr_profile_save(o->save_machine, m, err)) return false;
     if (o->json)
-        return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(&in.machine)),
-                             out, err);
+        return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(m)), out, err);
     vr_show_title(out, "What was found");
-    show_doctor(out, &in, vr_input_is_virtual(o));
+    show_doctor(out, m, vr_input_is_virtual(o));
     return true;
 }

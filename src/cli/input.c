@@ -15,8 +15,8 @@
 static void take_calibration(struct vr_machine *m)
 {
     char path[512];
-    VR_AUTO_FREE struct vr_machine *saved = calloc(1, sizeof *saved);
     struct vr_err err = { 0 };
+    VR_AUTO(vr_machine) saved = vr_machine_new(&err);
     if (!saved || !vr_profile_own_path(path, sizeof path) || access(path, F_OK) != 0) return;
     if (vr_profile_load(path, saved, &err))
         vr_machine_calibrate(m, saved, vr_engine_version());
@@ -95,9 +95,28 @@ bool vr_input_rest(const struct vr_options *o, struct vr_input *out, struct vr_e
     return read_context(o, &out->context, err) && vr_budgets_select(&out->machine, &select, &out->budgets, err);
 }
 
-bool vr_input_read(const struct vr_options *o, struct vr_input *out, struct vr_err *err)
+struct vr_input *vr_input_new(struct vr_err *err)
 {
-    return vr_input_machine(o, &out->machine, err) && vr_input_rest(o, out, err);
+    struct vr_input *in = calloc(1, sizeof *in);
+    if (!in) vr_fail_nomem(err, "reading the options");
+    return in;
+}
+
+void vr_input_free(struct vr_input *in) { free(in); }
+
+struct vr_input *vr_input_read(const struct vr_options *o, struct vr_err *err)
+{
+    VR_AUTO(vr_input) in = vr_input_new(err);
+    return in && vr_input_machine(o, &in->machine, err) && vr_input_rest(o, in, err) ? VR_TAKE(in) : NULL;
+}
+
+struct vr_speeds *vr_input_speeds(const struct vr_options *o, const struct vr_input *in, struct vr_err *err)
+{
+    struct vr_speeds *s = malloc(sizeof *s);
+    if (!s) return VR_FAIL_NULL(err, VR_ENOMEM, "out of memory while reading the machine's speeds");
+    vr_speeds_of(&in->machine, s);
+    if (o->no_mmap) vr_speeds_pin(s);
+    return s;
 }
 
 /* --- what was learned --- */

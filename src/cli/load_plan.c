@@ -274,10 +274,11 @@ static bool write_load(const struct vr_options *o, const char *template, struct 
     p->model = whole_path(&outcome->arena, o->model);
     p->draft = whole_path(&outcome->arena, o->draft);
     p->mmproj = whole_path(&outcome->arena, o->mmproj);
-    p->chat_template = template;
+    p->chat_template = vr_arena_strdup(&outcome->arena, template);
     p->threads = (uint32_t)o->threads;
     p->mlock = o->mlock;
-    if (!p->model || !p->draft || !p->mmproj) return vr_fail_nomem(err, "writing the engine's settings");
+    if (!p->model || !p->draft || !p->mmproj || !p->chat_template)
+        return vr_fail_nomem(err, "writing the engine's settings");
     struct vr_err no = { 0 };
     if (vr_load_params_write(p, &out->load_json, &no)) return true;
     return *template && no.code == VR_EUSAGE ? vr_fail(err, VR_EUSAGE, "%s is not UTF-8", o->chat_template)
@@ -299,13 +300,15 @@ static bool plan_host(const struct vr_options *o, struct vr_fit_ask *ask, struct
 
 /* Plans for the devices there are. */
 static bool plan_devices(const struct vr_options *o, const struct vr_input *in, const struct vr_budgets *usable,
-                         struct vr_fit_ask *ask, const struct vr_learned *learned, struct named *named,
-                         struct vr_outcome *outcome, struct vr_load *out, struct vr_err *err)
+                         struct vr_fit_ask *ask, const struct vr_learned *learned, struct vr_outcome *outcome,
+                         struct vr_load *out, struct vr_err *err)
 {
     struct seen seen = { 0 };
     bool virtual = vr_input_is_virtual(o);
     if (!vr_placement_find(o, ask, outcome, err) || !vr_outcome_check(ask, outcome, err)) return false;
     if (!print_plan(o, ask, outcome, out, err)) return false; /* as the planner names the devices */
+    struct named *named = vr_arena_alloc(&outcome->arena, 1, sizeof *named);
+    if (!named) return vr_fail_nomem(err, "writing the engine's settings");
     if (!virtual) see_copies(&in->machine, &seen);
     if (!rename_devices(in, outcome, &seen, virtual, named, err) ||
         !set_companion_devices(in, outcome, &seen, virtual, err))
@@ -318,27 +321,32 @@ static bool plan_devices(const struct vr_options *o, const struct vr_input *in, 
     return true;
 }
 
-bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
-                  struct vr_load *out, struct vr_err *err)
+bool vr_load_plan_on(struct vr_input *in, const struct vr_options *o, const struct vr_models *models,
+                     const struct vr_learned *learned, struct vr_outcome *outcome, struct vr_load *out,
+                     struct vr_err *err)
 {
     VR_AUTO_BUF template = { 0 };
     if (o->chat_template && !vr_file_read(o->chat_template, MAX_TEMPLATE, &template, err)) return false;
-    struct vr_input in;
-    if (!vr_input_machine(o, &in.machine, err)) return false;
-    if (vr_input_is_virtual(o)) apply_virtual(&in.machine, learned->n_fails);
-    if (!vr_input_rest(o, &in, err)) return false;
-    keep_usable(o, &in);
-    const struct vr_budgets usable = in.budgets;
-    vr_input_learned(&in, learned);
-    struct vr_speeds speeds;
-    vr_speeds_of(&in.machine, &speeds);
-    if (o->no_mmap) vr_speeds_pin(&speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, &in, models, &speeds);
-    struct named named = { 0 };
+    if (!vr_input_rest(o, in, err)) return false;
+    keep_usable(o, in);
+    const struct vr_budgets usable = in->budgets;
+    vr_input_learned(in, learned);
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (!speeds) return false;
+    struct vr_fit_ask ask = vr_placement_ask(o, in, models, speeds);
+    bool ok = usable.n ? plan_devices(o, in, &usable, &ask, learned, outcome, out, err)
+                       : plan_host(o, &ask, outcome, out, err);
+    return ok && write_load(o, vr_buf_str(&template), outcome, out, err);
+}
+
+bool vr_load_plan(const struct vr_options *o, const struct vr_models *models, const struct vr_learned *learned,
+                  struct vr_load *out, struct vr_err *err)
+{
+    VR_AUTO(vr_input) in = vr_input_new(err);
     VR_AUTO_OUTCOME outcome = { 0 };
-    bool ok = usable.n ? plan_devices(o, &in, &usable, &ask, learned, &named, &outcome, out, err)
-                       : plan_host(o, &ask, &outcome, out, err);
-    return ok && write_load(o, vr_buf_str(&template), &outcome, out, err);
+    if (!in || !vr_input_machine(o, &in->machine, err)) return false;
+    if (vr_input_is_virtual(o)) apply_virtual(&in->machine, learned->n_fails);
+    return vr_load_plan_on(in, o, models, learned, &outcome, out, err);
 }
 
 static bool read_stdin(struct vr_buf *out, struct vr_err *err)

@@ -15,10 +15,9 @@ static bool plan_model(const struct vr_options *o, const struct vr_input *in, st
     VR_AUTO_MODELS models;
     if (!vr_models_open(o, &models, err)) return false;
     const struct vr_model *m = models.main;
-    struct vr_speeds speeds;
-    vr_speeds_of(&in->machine, &speeds);
-    if (o->no_mmap) vr_speeds_pin(&speeds);
-    struct vr_fit_ask ask = vr_placement_ask(o, in, &models, &speeds);
+    VR_AUTO_FREE struct vr_speeds *speeds = vr_input_speeds(o, in, err);
+    if (!speeds) return false;
+    struct vr_fit_ask ask = vr_placement_ask(o, in, &models, speeds);
     VR_AUTO_FOOTPRINT f = { 0 };
     const struct vr_context context = vr_context_settled(&in->context, vr_model_makes_embeddings(m));
     if (!vr_footprint_compute(m, &context, &f, err)) return false; /* refuses what the engine would, in a sentence */
@@ -52,12 +51,12 @@ static void apply_learned(struct vr_input *in)
 
 bool vr_cmd_plan(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
-    struct vr_input in;
-    if (!vr_input_read(o, &in, err)) return false;
-    if (!vr_input_is_virtual(o)) apply_learned(&in); /* as serve would plan */
-    if (o->save_machine && !vr_profile_save(o->save_machine, &in.machine, err)) return false;
-    if (o->model) return plan_model(o, &in, out, err);
-    if (o->json) return vr_json_print(json_pack("{s:o}", "machine", vr_json_machine(&in)), out, err);
-    vr_show_machine(out, &in);
+    VR_AUTO(vr_input) in = vr_input_read(o, err);
+    if (!in) return false;
+    if (!vr_input_is_virtual(o)) apply_learned(in); /* as serve would plan */
+    if (o->save_machine && !vr_profile_save(o->save_machine, &in->machine, err)) return false;
+    if (o->model) return plan_model(o, in, out, err);
+    if (o->json) return vr_json_print(json_pack("{s:o}", "machine", vr_json_machine(in)), out, err);
+    vr_show_machine(out, in);
     return true;
 }

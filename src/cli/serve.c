@@ -17,6 +17,7 @@
 #include "cli/load_plan.h"
 #include "cli/shipped.h"
 #include "gguf/model.h"
+#include "gguf/part_name.h"
 #include "server/server.h"
 
 #define MAX_LIST     64
@@ -81,12 +82,11 @@ static bool read_keys(const struct vr_options *o, struct list *keys, struct vr_e
 /* The file's name without directories, ".gguf" and the number of its part. */
 static void name_of(const char *path, char *out, size_t n)
 {
-    const char *base = strrchr(path, '/');
-    snprintf(out, n, "%s", base ? base + 1 : path);
-    size_t len = strlen(out);
-    if (len > 5 && strcasecmp(out + len - 5, ".gguf") == 0) out[len -= 5] = '\0';
+    const char *name = vr_file_name(path);
+    size_t stem;
     unsigned part, parts;
-    if (len > 15 && sscanf(out + len - 15, "-%5u-of-%5u", &part, &parts) == 2) out[len - 15] = '\0';
+    if (!vr_gguf_name(name, &stem, &part, &parts)) stem = strlen(name);
+    snprintf(out, n, "%.*s", (int)stem, name);
 }
 
 static bool is_directory(const char *path)

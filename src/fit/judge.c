@@ -168,12 +168,15 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params
                      const struct vr_pricing *asked, struct vr_verdict *v)
 {
     struct vr_pricing pricing = *asked;
-    struct vr_speeds pinned = *s->speeds;
-    vr_speeds_pin(&pinned);
-    pricing.speeds = &pinned;
-    vr_price(&p->works, &pricing, &v->price);
-    v->pinned_tok_s = v->price.prefill_tok_s;
-    pricing.speeds = s->speeds;
+    VR_AUTO_FREE struct vr_speeds *pinned = malloc(sizeof *pinned);
+    if (pinned) { /* else it is not told */
+        *pinned = *s->speeds;
+        vr_speeds_pin(pinned);
+        pricing.speeds = pinned;
+        vr_price(&p->works, &pricing, &v->price);
+        v->pinned_tok_s = v->price.prefill_tok_s;
+        pricing.speeds = s->speeds;
+    }
     vr_price(&p->works, &pricing, &v->price);
     for (enum vr_optimize goal = 0; goal < VR_N_GOALS; goal++) v->cost[goal] = vr_price_cost(&v->price, goal, &pricing);
     v->n_seq = pricing.n_seq;

@@ -12,34 +12,20 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "gguf/part.h"
+#include "gguf/part_name.h"
 #include "gguf/role.h"
 #include "gguf/type.h"
 
 #define MAX_LAYERS 512 /* the engine's */
 #define MAX_PARTS  1024
 
-/* "NAME-00002-of-00009.gguf" -> the length of NAME, 2 and 9. */
-static bool split_name(const char *path, size_t *n_stem, unsigned *no, unsigned *count)
-{
-    size_t n = strlen(path), tail = strlen("-00002-of-00009.gguf");
-    int used = 0;
-    if (n <= tail || sscanf(path + n - tail, "-%5u-of-%5u.gguf%n", no, count, &used) != 2) return false;
-    *n_stem = n - tail;
-    return (size_t)used == tail && *no >= 1;
-}
-
 static const char *split_path(struct vr_arena *a, const char *path, size_t n_stem, unsigned no, unsigned count)
 {
     return vr_arena_printf(a, "%.*s-%05u-of-%05u.gguf", (int)n_stem, path, no, count);
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
 }
 
 /* The whole number under `key` in a part. */
@@ -56,7 +42,7 @@ static bool parts_missing(const struct vr_model *m, struct vr_err *err)
     uint32_t n = 0;
     for (uint32_t i = 0; i < m->n_parts; i++) {
         if (access(m->parts[i].path, F_OK) == 0) continue;
-        if (n < 4) vr_buf_addf(&names, "%s%s", n ? ", " : "", base_name(m->parts[i].path));
+        if (n < 4) vr_buf_addf(&names, "%s%s", n ? ", " : "", vr_file_name(m->parts[i].path));
         n++;
     }
     if (n == 0) return false;
@@ -123,7 +109,7 @@ static struct vr_part_head *read_parts(struct vr_model *m, const char *path, str
 
     size_t n_stem;
     unsigned no, of;
-    if (!split_name(own, &n_stem, &no, &of))
+    if (!vr_part_name(own, &n_stem, &no, &of))
         return VR_FAIL_NULL(err, VR_EFORMAT,
                             "%s: part %" PRId64 " of %" PRId64 ", but its name does not end in "
                             "-%05" PRId64 "-of-%05" PRId64 ".gguf, so the others cannot be found: rename it back",
@@ -172,7 +158,7 @@ static bool join_tensors(struct vr_model *m, const struct vr_part_head *heads, s
             return vr_fail(err, VR_EFORMAT, "%s: tensor '%s' appears twice: the file is damaged",
                            m->parts[t->part].path, t->name);
         return vr_fail(err, VR_EFORMAT, "%s: tensor '%s' is in %s too: one of them belongs to another model",
-                       m->parts[t->part].path, t->name, base_name(m->parts[other->part].path));
+                       m->parts[t->part].path, t->name, vr_file_name(m->parts[other->part].path));
     }
     return true;
 }
@@ -189,7 +175,7 @@ static bool same_width(const struct vr_model *m, struct vr_err *err)
             return vr_fail(
                 err, VR_EFORMAT,
                 "%s: tensor '%s' is %" PRIu64 " wide where %s has %" PRIu64 ": the part belongs to another model",
-                m->parts[t->part].path, t->name, t->ne[0], base_name(m->parts[first->part].path), first->ne[0]);
+                m->parts[t->part].path, t->name, t->ne[0], vr_file_name(m->parts[first->part].path), first->ne[0]);
     }
     return true;
 }
@@ -275,7 +261,7 @@ static bool model_facts(struct vr_model *m, struct vr_err *err)
     if (!m->arch || !*m->arch)
         return vr_fail(err, VR_EFORMAT,
                        "%s: no general.architecture in it: this is not a model, or its first part is damaged", path);
-    if (!m->name || !*m->name) m->name = base_name(path);
+    if (!m->name || !*m->name) m->name = vr_file_name(path);
     m->quant = quant_name(m);
     const struct vr_meta *tokens = vr_model_meta(m, "tokenizer.ggml.tokens");
     const struct vr_tensor *embd = vr_model_tensor(m, "token_embd.weight");
@@ -338,7 +324,6 @@ static bool sort_tensors(struct vr_model *m, struct vr_err *err)
         struct vr_layer *l = &m->layers[t->layer];
         l->bytes += t->bytes;
         l->role_bytes[t->role] += t->bytes;
-        l->n_tensors++;
     }
     for (uint32_t i = 0; i < m->n_parts; i++) m->file_bytes += m->parts[i].file_bytes;
     return true;

@@ -39,7 +39,6 @@ struct vr_layer {
     uint64_t role_bytes[VR_N_ROLES];
     uint32_t n_head, n_head_kv, n_ff; /* of this layer; n_head_kv 0: no attention */
     bool mtp;                         /* a layer that only predicts further tokens (multi-token prediction) */
-    uint32_t n_tensors;
 };
 
 enum vr_value_type { /* the format's own numbers */
@@ -75,7 +74,7 @@ struct vr_meta {
 
 struct vr_part {
     const char *path;
-    uint64_t file_bytes, header_bytes, data_bytes; /* data begins at header_bytes */
+    uint64_t file_bytes;
     uint32_t n_tensors, version;
 };
 

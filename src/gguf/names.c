@@ -3,6 +3,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "base/hash.h"
+
 bool vr_names_init(struct vr_names *s, struct vr_arena *arena, uint32_t n)
 {
     uint32_t cap = 16;
@@ -16,12 +18,10 @@ bool vr_names_init(struct vr_names *s, struct vr_arena *arena, uint32_t n)
 /* The slot of `name`: its own or the free one where it would go. */
 static uint32_t slot_of(const struct vr_names *s, const char *name)
 {
-    /* FNV-1a from a start that differs per process, so that no file can be made of names that collide */
+    /* differs per process, so that no file can be made of names that collide */
     static uint64_t seed;
     if (!seed) memcpy(&seed, (const void *)getauxval(AT_RANDOM), sizeof seed);
-    uint64_t h = 14695981039346656037u ^ seed;
-    for (const char *p = name; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
-    uint32_t i = (uint32_t)(h ^ h >> 32) & s->mask;
+    uint32_t i = (uint32_t)vr_hash(name, strlen(name), seed) & s->mask;
     while (s->keys[i] && strcmp(s->keys[i], name) != 0) i = (i + 1) & s->mask;
     return i;
 }

@@ -341,12 +341,10 @@ static bool read_tensors(struct reader *r, struct vr_part_head *p, uint16_t part
     }
     uint64_t data = vr_cursor_pos(&r->c), expected = 0;
     if (p->facts.n_tensors) data = (data + r->alignment - 1) / r->alignment * r->alignment;
-    p->facts.header_bytes = data;
     for (uint32_t i = 0; i < p->facts.n_tensors; i++)
         if (!place(r, &p->tensors[i], data, &expected, err)) return false;
     for (uint32_t i = 0; i < p->facts.n_tensors; i++) {
         const struct vr_tensor *t = &p->tensors[i];
-        p->facts.data_bytes += t->bytes;
         if (t->offset + t->bytes <= r->c.size) continue;
         const struct vr_tensor *last = &p->tensors[p->facts.n_tensors - 1];
         struct vr_num missing;

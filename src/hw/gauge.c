@@ -5,10 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "hw/host.h"
 #include "hw/nvml.h"
 #include "hw/sysfs.h"
+
+#define BUSY_NS 300000000
 
 struct vr_gauge {
     struct vr_machine first, again; /* again: sysfs, read anew each time */
@@ -94,4 +97,16 @@ bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *er
         out->n_devices++;
     }
     return true;
+}
+
+int vr_cpu_busy_percent(const struct vr_machine *m)
+{
+    VR_AUTO_FREE struct vr_reading *r = calloc(1, sizeof *r);
+    struct vr_err none;
+    struct vr_gauge *g = r ? vr_gauge_new(NULL, m, &none) : NULL;
+    bool read = g && vr_gauge_read(g, r, &none);
+    if (read) nanosleep(&(struct timespec){ .tv_nsec = BUSY_NS }, NULL);
+    read = read && vr_gauge_read(g, r, &none);
+    vr_gauge_free(g);
+    return read ? r->cpu_percent : -1;
 }

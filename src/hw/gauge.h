@@ -23,4 +23,7 @@ void vr_gauge_free(struct vr_gauge *g);
 /* May take as long as the driver does: seconds when a card was lost. */
 bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *err) VR_MUST_CHECK;
 
+/* Percent of all cores that programs use now, over a third of a second; -1 unknown. */
+int vr_cpu_busy_percent(const struct vr_machine *m);
+
 #endif

@@ -189,7 +189,7 @@ static bool better(const struct vr_gpu *a, const struct vr_gpu *b, uint64_t mib)
 /* Words that make another model of a card: "RX 7700" is not short for "RX 7700 XT". */
 static bool adds_model(const char *typed, const char *name)
 {
-    static const char *const models[] = { "ti", "super", "laptop", "xt", "xtx", "gre", "d", "max", "sff" };
+    static const char *const models[] = { "ti", "super", "laptop", "xt", "xtx", "gre", "d", "max", "sff", "nvl" };
     struct words a, b;
     cut(typed, false, &a);
     cut(name, false, &b);
@@ -212,15 +212,21 @@ static void first_number(const char *name, char *out, size_t n)
         if (token_digits(&w.t[i])) snprintf(out, n, "%.*s", (int)w.t[i].n, w.t[i].s);
 }
 
+/* The match of a row, for a name whose first number is `number`. */
+static enum vr_gpu_match match_row(const char *name, const char *number, const struct vr_gpu *row)
+{
+    if (!strstr(row->name, number)) return VR_GPU_DIFFERENT; /* spares the careful look at all but a few rows */
+    enum vr_gpu_match m = vr_gpu_match(name, row->name);
+    return (m == VR_GPU_PREFIX || m == VR_GPU_INSIDE) && adds_model(name, row->name) ? VR_GPU_DIFFERENT : m;
+}
+
 static const struct vr_gpu *best(const char *name, uint64_t mib, enum vr_gpu_match at_least)
 {
     const struct vr_gpu *found = NULL;
     char number[16];
     first_number(name, number, sizeof number);
     for (size_t i = 0; i < VR_COUNT(gpus); i++) {
-        if (!strstr(gpus[i].name, number)) continue; /* spares the careful look at all but a few rows */
-        enum vr_gpu_match m = vr_gpu_match(name, gpus[i].name);
-        if ((m == VR_GPU_PREFIX || m == VR_GPU_INSIDE) && adds_model(name, gpus[i].name)) continue;
+        enum vr_gpu_match m = match_row(name, number, &gpus[i]);
         /* with a size in hand, a name that is equal in full says no more than one that is equal but for the size */
         if (m == VR_GPU_SAME && mib) m = VR_GPU_BASE;
         if (m < at_least || (m == at_least && found && !better(&gpus[i], found, mib))) continue;
@@ -239,17 +245,57 @@ uint64_t vr_gpu_typed_mib(const char *typed)
     return w.mib;
 }
 
+/* What the table calls that which people call otherwise. */
+static const char *without_alias(const char *typed)
+{
+    for (size_t i = 0; i < VR_COUNT(aliases); i++) {
+        enum vr_gpu_match m = vr_gpu_match(typed, aliases[i].said);
+        if (m == VR_GPU_SAME || (m == VR_GPU_BASE && !vr_gpu_typed_mib(aliases[i].said))) return aliases[i].meant;
+    }
+    return typed;
+}
+
 const struct vr_gpu *vr_gpu_meant(const char *typed, uint64_t mib)
 {
     uint64_t size = mib ? mib : vr_gpu_typed_mib(typed);
     const struct vr_gpu *same = best(typed, mib, VR_GPU_SAME); /* "GH200 480GB": that size is a part of the name */
-    if (same) return same;
-    for (size_t i = 0; i < VR_COUNT(aliases); i++) {
-        enum vr_gpu_match m = vr_gpu_match(typed, aliases[i].said);
-        if (m == VR_GPU_SAME || (m == VR_GPU_BASE && !vr_gpu_typed_mib(aliases[i].said)))
-            return best(aliases[i].meant, size, VR_GPU_INSIDE);
+    return same ? same : best(without_alias(typed), size, VR_GPU_INSIDE);
+}
+
+size_t vr_gpu_sizes(const char *typed, unsigned gib[VR_GPU_SIZES])
+{
+    const struct vr_gpu *g = vr_gpu_typed_mib(typed) ? NULL : vr_gpu_meant(typed, 0);
+    if (!g) return 0;
+    const char *name = vr_gpu_match(typed, g->name) == VR_GPU_SAME ? typed : without_alias(typed);
+    enum vr_gpu_match level = vr_gpu_match(name, g->name);
+    if (level == VR_GPU_SAME) level = VR_GPU_BASE; /* "RTX 3060" is the name of one row and of all its sizes */
+    char number[16];
+    first_number(name, number, sizeof number);
+    size_t n = 0;
+    for (size_t i = 0; i < VR_COUNT(gpus); i++) {
+        enum vr_gpu_match m = match_row(name, number, &gpus[i]);
+        if (m < level || (m > level && level != VR_GPU_BASE)) continue;
+        unsigned size = vr_gpu_gib(&gpus[i]);
+        size_t at = n;
+        while (at && gib[at - 1] > size) at--;
+        if ((at && gib[at - 1] == size) || n == VR_GPU_SIZES) continue;
+        memmove(gib + at + 1, gib + at, (n++ - at) * sizeof *gib);
+        gib[at] = size;
     }
-    return best(typed, size, VR_GPU_INSIDE);
+    return n;
+}
+
+unsigned vr_gpu_gib(const struct vr_gpu *g) { return (g->mib + 512) / 1024; }
+
+const char *vr_gpu_label(const struct vr_gpu *g, char *out, size_t n)
+{
+    unsigned gib[VR_GPU_SIZES];
+    const char *name = vr_gpu_short(g->name);
+    if (vr_gpu_sizes(name, gib) > 1)
+        snprintf(out, n, "%s %uGB", name, vr_gpu_gib(g));
+    else
+        snprintf(out, n, "%s", name);
+    return out;
 }
 
 static const char *skip_words(const char *name, const char *const *words, size_t n)

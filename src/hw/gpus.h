@@ -25,16 +25,23 @@ enum vr_gpu_match vr_gpu_match(const char *typed, const char *name);
 /* The row of a name that a driver reported; total_mib (0: unknown) chooses among memory sizes. NULL: unknown card. */
 const struct vr_gpu *vr_gpu_known(const char *name, uint64_t total_mib);
 
-/* The row that a person means, by the best match of the four above ("RTX 3060" in full is the 12 GB row, "RTX 4060 Ti"
- * the 8 GB one); a part of a name never stands for another model of the card ("RX 7700" is no "RX 7700 XT"). Among
- * equally good rows:
+/* The row that a person means, by the best match of the four above; a part of a name never stands for another model of
+ * the card ("RX 7700" is no "RX 7700 XT"). Among equally good rows:
  *   - a size, given as mib or in the name ("A100 80GB"), takes the row that comes closest to it;
- *   - then the row with the least memory ("A100": 40 GB): a plan for the small card fits on the large one;
+ *   - then the row with the least memory ("A100": 40 GB), which a caller who can ask does not take: vr_gpu_sizes();
  *   - then the first in the table, which is the slower one ("H100": PCIe).
  * NULL: nothing by that name. */
 const struct vr_gpu *vr_gpu_meant(const char *typed, uint64_t mib);
 /* The size in MiB that a typed name carries ("3060 8GB": 8192), 0 for none. */
 uint64_t vr_gpu_typed_mib(const char *typed);
+
+/* The sizes in GB, rising, of the rows that a typed name without a size may mean equally well: two and more are a
+ * question to whoever typed it. 0: it carries its size, or means nothing. */
+#define VR_GPU_SIZES 4
+size_t vr_gpu_sizes(const char *typed, unsigned gib[VR_GPU_SIZES]);
+unsigned vr_gpu_gib(const struct vr_gpu *g); /* as the box says it: 81,559 MiB are 80 */
+/* A name for --gpus that means this row and no other: its short one, with the size where that is not enough. */
+const char *vr_gpu_label(const struct vr_gpu *g, char *out, size_t n);
 
 /* The known card that reads most like a name that is not in the table, without its vendor ("RTX 3090"); NULL: none. */
 const char *vr_gpu_nearest(const char *typed);

@@ -7,6 +7,15 @@
 
 #include "base/text.h"
 
+struct vr_machine *vr_machine_new(struct vr_err *err)
+{
+    struct vr_machine *m = calloc(1, sizeof *m);
+    if (!m) vr_fail_nomem(err, "describing a machine");
+    return m;
+}
+
+void vr_machine_free(struct vr_machine *m) { free(m); }
+
 struct vr_device *vr_machine_add(struct vr_machine *m)
 {
     if (m->n_devices == VR_MAX_DEVICES) return NULL;

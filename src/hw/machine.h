@@ -109,6 +109,11 @@ struct vr_machine {
     size_t n_devices, n_links;
 };
 
+/* Half a megabyte: on the heap, never on a stack. NULL: memory is out. */
+struct vr_machine *vr_machine_new(struct vr_err *err) VR_MUST_CHECK;
+void vr_machine_free(struct vr_machine *m);
+VR_DEFINE_AUTO(vr_machine);
+
 /* A zeroed device (numa unknown) at the end of the list, or NULL when the list is full. */
 struct vr_device *vr_machine_add(struct vr_machine *m);
 /* Gives every device its id: CUDA0, CUDA1, ROCm0, in the order of the list. */

@@ -425,9 +425,8 @@ struct vr_nvml {
 struct vr_nvml *vr_nvml_open(const char *library)
 {
     struct vr_nvml *v = calloc(1, sizeof *v);
-    struct vr_machine *nobody = calloc(1, sizeof *nobody); /* for the notes, which were read by whoever looked first */
+    VR_AUTO(vr_machine) nobody = vr_machine_new(NULL); /* for the notes, which were read by whoever looked first */
     bool ok = v && nobody && open_library(&v->n, library, nobody);
-    free(nobody);
     if (ok) return v;
     free(v);
     return NULL;

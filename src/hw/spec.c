@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/buf.h"
 #include "base/text.h"
 #include "hw/gpus.h"
 
@@ -112,6 +113,22 @@ static bool check_typed_size(const char *name, const struct vr_gpu *g, struct vr
                    vr_gpu_short(g->name), (unsigned long long)typed);
 }
 
+/* "RTX 5060 Ti" is sold with 8 and with 16 GB: a plan for the wrong one helps nobody. */
+static bool check_one_size(const char *name, struct vr_err *err)
+{
+    unsigned gib[VR_GPU_SIZES];
+    size_t n = vr_gpu_sizes(name, gib);
+    if (n < 2) return true;
+    VR_AUTO_BUF sizes = { 0 }, names = { 0 };
+    for (size_t i = 0; i < n; i++) {
+        const char *joint = i == 0 ? "" : i + 1 == n ? " or " : ", ";
+        vr_buf_addf(&sizes, "%s%u GB", joint, gib[i]);
+        vr_buf_addf(&names, "%s'%s %uGB'", joint, name, gib[i]);
+    }
+    return vr_fail(err, VR_EUSAGE, "--gpus: '%s' comes with %s of memory; write %s", name, vr_buf_str(&sizes),
+                   vr_buf_str(&names));
+}
+
 static bool parse_device(const char *item, const char *name, const char *size, const char *speed, struct vr_device *d,
                          struct vr_err *err)
 {
@@ -126,7 +143,7 @@ static bool parse_device(const char *item, const char *name, const char *size, c
         return vr_fail(err, VR_EUSAGE, "--gpus: '%s': '%s' is not a memory speed in GB/s, like 936", item, speed);
     const struct vr_gpu *g = vr_gpu_meant(name, mib);
     if (!g && !mib) return unknown_name(name, err);
-    if (g && !mib && !check_typed_size(name, g, err)) return false;
+    if (g && !mib && (!check_typed_size(name, g, err) || !check_one_size(name, err))) return false;
     *d = (struct vr_device){ .numa = -1 };
     if (g)
         from_table(g, mib, d);

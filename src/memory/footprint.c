@@ -210,7 +210,6 @@ static void sum_up(struct vr_footprint *f)
 {
     for (uint32_t i = 0; i < f->n_layers; i++) {
         const struct vr_layer_footprint *l = &f->layers[i];
-        f->weights_gpu_bytes += l->weights_gpu_bytes;
         f->weights_host_bytes += l->weights_host_bytes;
         f->kv_gpu_bytes += l->kv_gpu_bytes;
         f->kv_host_bytes += l->kv_host_bytes;

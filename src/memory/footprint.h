@@ -39,10 +39,10 @@ struct vr_bytes {
  * the GPU backend has no kernel for it (TQ1_0 weights, bf16 norms, unusual SSM shapes); nearly always 0. */
 struct vr_layer_footprint {
     uint64_t weights_gpu_bytes, weights_left_bytes, weights_host_bytes;
-    uint64_t experts_gpu_bytes, experts_host_bytes; /* the expert tensors' share of weights_gpu, weights_host */
-    uint64_t kv_gpu_bytes, kv_host_bytes;           /* K, V and index keys */
-    uint64_t state_gpu_bytes, state_host_bytes;     /* recurrent and compressor states */
-    uint32_t cells;                                 /* tokens its cache holds, per stream; 0: it owns no KV */
+    uint64_t experts_gpu_bytes;                 /* the expert tensors' share of weights_gpu */
+    uint64_t kv_gpu_bytes, kv_host_bytes;       /* K, V and index keys */
+    uint64_t state_gpu_bytes, state_host_bytes; /* recurrent and compressor states */
+    uint32_t cells;                             /* tokens its cache holds, per stream; 0: it owns no KV */
     bool swa, recurrent, mtp;
     bool tables; /* uses the rope tables below */
 };
@@ -60,7 +60,7 @@ struct vr_footprint {
     uint64_t skipped_bytes; /* in the file, never loaded with these settings */
 
     /* sums over the layers */
-    uint64_t weights_gpu_bytes, weights_host_bytes, kv_gpu_bytes, kv_host_bytes, state_gpu_bytes, state_host_bytes;
+    uint64_t weights_host_bytes, kv_gpu_bytes, kv_host_bytes, state_gpu_bytes, state_host_bytes;
 
     uint32_t n_ctx, n_ctx_seq; /* as the engine rounds them up */
     uint32_t n_stream;         /* caches side by side */

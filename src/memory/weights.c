@@ -133,9 +133,7 @@ static void add_to_layer(const struct vr_tensor *t, bool on_gpu, struct vr_layer
     uint64_t gpu = vr_weight_gpu_bytes(t), host = vr_weight_host_bytes(t);
     l->weights_host_bytes += host;
     *(on_gpu ? &l->weights_gpu_bytes : &l->weights_left_bytes) += on_gpu ? gpu : host;
-    if (t->role != VR_ROLE_EXPERT) return;
-    l->experts_host_bytes += host;
-    if (on_gpu) l->experts_gpu_bytes += gpu;
+    if (on_gpu && t->role == VR_ROLE_EXPERT) l->experts_gpu_bytes += gpu;
 }
 
 /* The copy that a model without an output matrix (or, for codeshell, without an input one) gets. The engine finds the

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define MAX_COMPARED 192 /* labels of the same situation that a new one is compared with */
 
 enum status { FRESH, PAID, OPENED }; /* not in use; has units, must get a station; has or had stations */
@@ -447,13 +449,6 @@ static bool dominates(const struct search *s, const struct label *a, const struc
     return true;
 }
 
-static uint32_t hash(const struct situation *at)
-{
-    uint32_t h = 2166136261u;
-    for (size_t i = 0; i < sizeof *at; i++) h = (h ^ ((const uint8_t *)at)[i]) * 16777619u;
-    return h ^ h >> 15;
-}
-
 /* Keeps the most promising labels of this step that no other one dominates. */
 static bool keep(struct search *s, uint32_t step, uint32_t width)
 {
@@ -466,7 +461,7 @@ static bool keep(struct search *s, uint32_t step, uint32_t width)
     s->n_kept = 0;
     for (uint32_t i = 0; i < s->n_made; i++) {
         const struct label *l = &s->made[order[i]];
-        uint32_t *head = &s->heads[hash(&l->at) & s->mask];
+        uint32_t *head = &s->heads[vr_hash(&l->at, sizeof l->at, 0) & s->mask];
         bool dominated = false;
         for (uint32_t j = *head, n = 0; j != UINT32_MAX && n < MAX_COMPARED && !dominated; j = s->chain[j], n++)
             dominated = dominates(s, &s->kept[j], l);

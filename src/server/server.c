@@ -11,6 +11,8 @@
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "server/front.h"
@@ -45,8 +47,7 @@ void vr_front_fail(struct vr_front *f, const struct vr_err *why)
 bool vr_front_is_model(const struct vr_front *f, const char *name)
 {
     const struct vr_server_config *c = f->config;
-    const char *file = strrchr(c->model_path, '/');
-    file = file ? file + 1 : c->model_path;
+    const char *file = vr_file_name(c->model_path);
     size_t n = strlen(file);
     if (strcmp(name, c->model_id) == 0 || strcmp(name, file) == 0) return true;
     if (n > 5 && strcmp(file + n - 5, ".gguf") == 0) n -= 5;
@@ -124,12 +125,11 @@ static unsigned raise_descriptors(unsigned want)
 static void make_fingerprint(struct vr_front *f)
 {
     struct stat st = { 0 };
-    uint64_t h = 1469598103934665603u;
     if (stat(f->config->model_path, &st) != 0) st.st_size = 0;
     char text[600];
     snprintf(text, sizeof text, "%s %.400s %lld %lld", VR_VERSION, f->config->model_path, (long long)st.st_size,
              (long long)st.st_mtime);
-    for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
+    uint64_t h = vr_hash(text, strlen(text), 0);
     snprintf(f->fingerprint, sizeof f->fingerprint, "vr_%012llx", (unsigned long long)(h & 0xffffffffffff));
 }
 

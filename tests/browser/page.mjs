@@ -102,15 +102,15 @@ test('what if: cards by search, count, context and cache; the plan follows at on
   await page.getByRole('button', { name: 'No GPU' }).click();
   await page.fill('#wi-ram', '2');
   await verdict('does not fit');
-  await page.fill('#wi-search', '3060 12'); // no such words in one name
+  await page.fill('#wi-search', '3060 13'); // no such words in one name
   ok(!(await page.isVisible('#wi-found')), 'no hits, no list');
-  await page.fill('#wi-search', 'rtx 3060');
+  await page.fill('#wi-search', 'rtx 3060 12');
   await page.keyboard.press('ArrowDown');
   await page.keyboard.press('ArrowUp');
   await page.keyboard.press('Enter');
-  await page.waitForSelector('.cards [data-name="RTX 3060"]');
+  await page.waitForSelector('.cards [data-name="RTX 3060 12GB"]');
   await page.waitForSelector('.hints .chip'); // what would fit is offered
-  const hint = page.locator('.hints .chip', { hasText: 'one more RTX 3060' });
+  const hint = page.locator('.hints .chip', { hasText: 'one more RTX 3060 12GB' });
   await hint.click();
   await verdict('It fits');
   equal(await page.innerText('.cards output'), '2');

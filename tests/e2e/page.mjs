@@ -73,7 +73,7 @@ test('a plan for other cards', async () => {
   const parts = d.layers.reduce((n, l) => n + l.bytes, 0) + d.output_bytes + d.other_bytes;
   equal(parts, d.model_bytes, 'layers and the rest make up the weights');
   ok(d.layers.every((l) => typeof l.type === 'string' && l.bytes > 0), 'types');
-  const small = await ask(s, { gpus: 'RTX 3060', ram_mib: 1000 }, '/api/plan');
+  const small = await ask(s, { gpus: 'RTX 3060 12GB', ram_mib: 1000 }, '/api/plan');
   equal([small.status, small.json.fits], [200, false]);
   ok(/does not fit/.test(small.json.reason), small.json.reason);
   const host = await ask(s, { gpus: 'none', ram_mib: 64000 }, '/api/plan');
@@ -83,6 +83,7 @@ test('a plan for other cards', async () => {
 const refused = [
   ['not JSON', '{', 400, /JSON/], ['not an object', '[]', 400, /object/],
   ['a card nobody knows', { gpus: 'RTX 9999' }, 400, /RTX 9999/],
+  ['a card of two sizes', { gpus: 'RTX 5060 Ti' }, 400, /8 GB or 16 GB/],
   ['an option as a card', { gpus: '--svg=/tmp/vram-llm-evil.svg' }, 400, /no card called/],
   ['an option as a type', { cache_type_k: '--help' }, 400, /no type/],
   ['a field nobody knows', { svg: '/tmp/x' }, 400, /no field 'svg'/],
@@ -136,7 +137,7 @@ const plans = (s) => {
 };
 test('whoever goes away takes the plan along; too many at once hear so', async () => {
   const s = await serve();
-  const body = JSON.stringify({ gpus: '4x RTX 3060', n_ctx: 0 });
+  const body = JSON.stringify({ gpus: '4x RTX 3060 12GB', n_ctx: 0 });
   const asking = Array.from({ length: 40 }, () => connect(s.port));
   for (const c of asking) c.send(`POST /api/plan HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${body.length}\r\n\r\n${body}`);
   await Promise.all(asking.slice(20).map((c) => c.until(() => /^HTTP\/1\.1 \d+/.test(c.text()), 15000)));

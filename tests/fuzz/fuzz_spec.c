@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 {
     static struct vr_machine typed, fixed;
     struct vr_err err = { 0 };
-    if (fixed.n_devices == 0 && !vr_spec_parse("2x RTX 3090, RTX 3060, A100 80GB", &fixed, &err)) abort();
+    if (fixed.n_devices == 0 && !vr_spec_parse("2x RTX 3090, RTX 3060 8GB, A100 80GB", &fixed, &err)) abort();
     VR_AUTO_FREE char *text = strndup((const char *)data, n);
     if (!text) return 0;
     if (!vr_spec_parse(text, &typed, &err) && (err.code == VR_OK || !err.msg[0])) abort();

@@ -373,6 +373,14 @@ static void test_parents(void **state)
     assert_true(vr_file_make_parents("", &err));
 }
 
+static void test_name(void **state)
+{
+    (void)state;
+    assert_string_equal(vr_file_name("/a/b.gguf"), "b.gguf");
+    assert_string_equal(vr_file_name("b.gguf"), "b.gguf");
+    assert_string_equal(vr_file_name("a/"), "");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,7 +390,7 @@ int main(void)
         cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_awkward_names),
         cmocka_unit_test(test_devices),     cmocka_unit_test(test_links),
         cmocka_unit_test(test_never_half),  cmocka_unit_test(test_own_path),
-        cmocka_unit_test(test_parents),
+        cmocka_unit_test(test_parents),     cmocka_unit_test(test_name),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -119,7 +119,7 @@ static void test_vocabulary_goes(void **state)
     assert_null(vr_model_meta(b, "tokenizer.chat_template"));
     assert_null(vr_model_meta(b, "tokenizer.ggml.tokens"));
     assert_string_equal(vr_model_meta(b, "tokenizer.ggml.model")->string, "no_vocab");
-    assert_true(b->parts[0].header_bytes < 2000);
+    assert_true(b->tensors[0].offset < 2000);
 }
 
 static void test_file_that_changed(void **state)

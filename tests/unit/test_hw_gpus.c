@@ -247,12 +247,63 @@ static void test_nearest(void **state)
     assert_string_equal(vr_gpu_short(""), "");
 }
 
+/* A label names its row and no other; a name that means several sizes means one with each of them. */
+static void test_labels(void **state)
+{
+    (void)state;
+    size_t asked = 0;
+    for (size_t i = 0; i < vr_gpu_count(); i++) {
+        const struct vr_gpu *g = vr_gpu_at(i);
+        char label[128];
+        unsigned gib[VR_GPU_SIZES];
+        vr_gpu_label(g, label, sizeof label);
+        assert_ptr_equal(vr_gpu_meant(label, 0), g);
+        if (vr_gpu_sizes(label, gib) > 1) fail_msg("%s is no label", label);
+        size_t n = vr_gpu_sizes(g->name, gib);
+        bool own = n < 2;
+        for (size_t k = 0; k < n; k++) {
+            char sized[128];
+            snprintf(sized, sizeof sized, "%s %uGB", g->name, gib[k]);
+            const struct vr_gpu *h = vr_gpu_meant(sized, 0);
+            assert_non_null(h);
+            assert_int_equal(vr_gpu_gib(h), gib[k]);
+            own = own || gib[k] == vr_gpu_gib(g);
+        }
+        assert_true(own);
+        asked += n > 1;
+    }
+    assert_int_equal(asked,
+                     15); /* rows whose own name does not say which: those of gpus.def that have a sized sibling */
+}
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *typed;
+        size_t n;
+        unsigned gib[VR_GPU_SIZES];
+    } rows[] = {
+        { "RTX 3090", 1, { 24 } },     { "RTX 5060 Ti", 2, { 8, 16 } }, { "RTX 5060 Ti 16GB", 0, { 0 } },
+        { "A100", 2, { 40, 80 } },     { "A100 SXM", 2, { 40, 80 } },   { "V100", 2, { 16, 32 } },
+        { "H100", 1, { 80 } },         { "H100 NVL", 1, { 94 } },       { "GH200 480GB", 0, { 0 } },
+        { "PRO 5000", 2, { 48, 72 } }, { "1060", 2, { 3, 6 } },         { "Strix Halo", 1, { 96 } },
+        { "no such card", 0, { 0 } },  { "RTX PRO 6000", 1, { 96 } },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        unsigned gib[VR_GPU_SIZES];
+        size_t n = vr_gpu_sizes(rows[i].typed, gib);
+        if (n != rows[i].n) fail_msg("%s: %zu sizes", rows[i].typed, n);
+        for (size_t k = 0; k < n; k++) assert_int_equal(gib[k], rows[i].gib[k]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),    cmocka_unit_test(test_unique), cmocka_unit_test(test_clock_rule),
         cmocka_unit_test(test_rigs),    cmocka_unit_test(test_meant),  cmocka_unit_test(test_known),
-        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_nearest), cmocka_unit_test(test_labels), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

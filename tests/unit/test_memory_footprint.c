@@ -373,7 +373,7 @@ static void test_expert_share(void **state)
     VR_AUTO(vr_model) m = fixture("Qwen3-30B-A3B-Q4_K_M.gguf");
     VR_AUTO_FOOTPRINT f = compute(m, VR_CONTEXT_DEFAULT);
     for (uint32_t i = 0; i < f.n_layers; i++) {
-        assert_int_equal(f.layers[i].experts_host_bytes, m->layers[i].role_bytes[VR_ROLE_EXPERT]);
+        assert_true(f.layers[i].experts_gpu_bytes >= m->layers[i].role_bytes[VR_ROLE_EXPERT]); /* padded */
         assert_true(f.layers[i].experts_gpu_bytes < f.layers[i].weights_gpu_bytes);
     }
 }

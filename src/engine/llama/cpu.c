@@ -12,7 +12,7 @@
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
 
-#include "base/child.h"
+#include "engine/llama/isolated.h"
 #include "engine/llama/library.h"
 
 #define MAX_VARIANTS 64
@@ -146,13 +146,14 @@ static bool multiply_all(ggml_backend_t cpu)
     return true;
 }
 
-static int prove(void *path)
+static bool prove(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    setenv("GGML_NO_BACKTRACE", "1", 1);
-    if (*(const char *)path && !ggml_backend_load(path)) return 2;
-    ggml_backend_t cpu = ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL);
-    if (!cpu) return 2;
-    return multiply_all(cpu) ? 0 : 3;
+    (void)result; /* that it comes back is the proof */
+    const char *path = ctx;
+    ggml_backend_t cpu =
+        !*path || ggml_backend_load(path) ? ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL) : NULL;
+    if (!cpu) return vr_fail(err, VR_EENGINE, "%s does not load", path);
+    return multiply_all(cpu) || vr_fail(err, VR_EENGINE, "%s multiplies wrongly", path);
 }
 
 struct variant {
@@ -160,25 +161,21 @@ struct variant {
     int score;
 };
 
-/* Scores in a child too: its answer comes from the library's own code. The exit status holds no more than 8 bits. */
-static int write_score(void *path)
+/* Scores in a child too: its answer comes from the library's own code. */
+static bool ask_score(void *path, struct vr_buf *result, struct vr_err *err)
 {
+    (void)err;
     void *lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     int (*score)(void) = lib ? (int (*)(void))dlsym(lib, "ggml_backend_score") : NULL;
     int n = !lib ? 0 : score ? score() : 1;
-    return write(1, &n, sizeof n) == sizeof n ? 0 : 1;
+    vr_buf_add(result, &n, sizeof n);
+    return true;
 }
 
 static int by_score(const void *a, const void *b)
 {
     const struct variant *x = a, *y = b;
     return x->score != y->score ? (x->score < y->score ? 1 : -1) : strcmp(x->path, y->path);
-}
-
-static bool run(int (*fn)(void *), char *path, struct vr_child_end *end, struct vr_err *err)
-{
-    struct vr_child c = { .main = fn, .ctx = path, .timeout_ms = PROOF_MS };
-    return vr_child_run(&c, end, err);
 }
 
 bool vr_cpu_choose(char *out, size_t n, struct vr_err *err)
@@ -195,25 +192,21 @@ bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err)
     if (!v) return vr_fail_nomem(err, "looking for the engine's CPU variants");
     for (int i = 0; i < n_variants; i++) {
         snprintf(v[i].path, sizeof v[i].path, "%.760s/%.63s", dir, names[i].s);
-        VR_AUTO_CHILD_END end = { 0 };
-        if (!run(write_score, v[i].path, &end, err)) return false;
-        if (end.out.n == sizeof v[i].score) memcpy(&v[i].score, end.out.data, sizeof v[i].score);
+        const struct vr_isolated job = { ask_score, v[i].path, .what = "scoring", .timeout_ms = PROOF_MS };
+        struct vr_err none;
+        if (!vr_isolated_block(&job, &v[i].score, sizeof v[i].score, &none)) v[i].score = 0; /* not even that works */
     }
     qsort(v, (size_t)n_variants, sizeof *v, by_score);
     if (n_variants == 0) n_variants = 1; /* the empty path: built in */
-    char how[128] = "";
+    struct vr_err last = { .msg = "none says that it would" };
     for (int i = 0; i < n_variants; i++) {
         if (*v[i].path && v[i].score <= 0) continue;
-        VR_AUTO_CHILD_END end = { 0 };
-        if (!run(prove, v[i].path, &end, err)) return false;
-        if (end.exit_status == 0) {
-            if (strlen(v[i].path) >= n) return vr_fail(err, VR_EENGINE, "%s: path too long", v[i].path);
-            snprintf(out, n, "%s", v[i].path);
-            return true;
-        }
-        struct vr_child c = { .timeout_ms = PROOF_MS };
-        vr_child_how(&c, &end, how, sizeof how);
+        const struct vr_isolated job = { prove, v[i].path, .what = *v[i].path ? v[i].path : "the built-in one",
+                                         .timeout_ms = PROOF_MS };
+        if (!vr_isolated_block(&job, NULL, 0, &last)) continue;
+        if (strlen(v[i].path) >= n) return vr_fail(err, VR_EENGINE, "%s: path too long", v[i].path);
+        snprintf(out, n, "%s", v[i].path);
+        return true;
     }
-    return vr_fail(err, VR_EENGINE, "%s: no CPU variant of the engine works on this processor (the last one %s)", dir,
-                   how);
+    return vr_fail(err, VR_EENGINE, "%s: no CPU variant of the engine works on this processor: %.600s", dir, last.msg);
 }

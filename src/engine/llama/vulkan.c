@@ -11,11 +11,10 @@
 
 #define TIMEOUT_MS 20000 /* a driver that compiles its own shaders at the first start takes seconds */
 
-static struct vr_vulkan found; /* in the child */
-
-static bool list_devices(void *ctx, struct vr_err *err)
+static bool list_devices(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     (void)ctx;
+    struct vr_vulkan found = { 0 };
     if (!vr_engine_load_backends(err)) return false;
     for (size_t i = 0; i < ggml_backend_dev_count() && found.n < VR_COUNT(found.items); i++) {
         ggml_backend_dev_t dev = ggml_backend_dev_get(i);
@@ -28,13 +27,14 @@ static bool list_devices(void *ctx, struct vr_err *err)
         d->total_bytes = props.memory_total;
         d->free_bytes = props.memory_free < props.memory_total ? props.memory_free : props.memory_total;
     }
+    vr_buf_add(result, &found, sizeof found);
     return true;
 }
 
 bool vr_vulkan_list(struct vr_vulkan *out, struct vr_err *err)
 {
-    found = (struct vr_vulkan){ 0 };
-    return vr_isolated_run(list_devices, NULL, &found, sizeof found, TIMEOUT_MS, out, err);
+    const struct vr_isolated job = { .fn = list_devices, .what = "looking for devices", .timeout_ms = TIMEOUT_MS };
+    return vr_isolated_block(&job, out, sizeof *out, err);
 }
 
 static const struct vr_device *by_pci(const struct vr_machine *m, const char *pci)
@@ -53,7 +53,7 @@ static bool is_listed(const struct vr_vulkan *list, const struct vr_device *d)
 
 void vr_vulkan_join(const struct vr_vulkan *list, struct vr_machine *m)
 {
-    VR_AUTO_FREE struct vr_machine *old = malloc(sizeof *old);
+    VR_AUTO(vr_machine) old = vr_machine_new(NULL);
     if (!old || !list->n) return;
     *old = *m;
     m->n_devices = m->n_links = 0; /* Vulkan copies from card to card through the host */

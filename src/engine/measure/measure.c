@@ -13,7 +13,6 @@
 #include "base/rank.h"
 #include "engine/llama/library.h"
 #include "engine/vgpu/fusion.h"
-#include "engine/llama/isolated.h"
 #include "engine/measure/measure_stage.h"
 #include "plan/speed.h"
 
@@ -214,44 +213,38 @@ static bool measure_type(struct vr_stage *s, uint32_t type, struct vr_measure_pr
 struct products_ask {
     const struct vr_measure_where *w;
     uint32_t type;
-    struct vr_measure_products out;
 };
 
-static bool products_child(void *ctx, struct vr_err *err)
+static bool products_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct products_ask *a = ctx;
+    const struct products_ask *a = ctx;
     struct vr_stage s;
-    return vr_stage_open(a->w, a->type, &s, err) && measure_type(&s, a->type, &a->out, err);
+    struct vr_measure_products p = { 0 };
+    if (!vr_stage_open(a->w, a->type, &s, err) || !measure_type(&s, a->type, &p, err)) return false;
+    vr_buf_add(result, &p, sizeof p);
+    return true;
 }
 
 bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct vr_measure_products *out,
                          struct vr_err *err)
 {
     struct products_ask a = { .w = w, .type = type };
-    return vr_isolated_run(products_child, &a, &a.out, sizeof a.out, w->timeout_ms, out, err);
+    return vr_measure_ask(products_child, &a, w->timeout_ms, out, sizeof *out, err);
 }
 
 /* --- the processor's cache --- */
 
-struct cache_ask {
-    const struct vr_measure_where *w;
-    double mib;
-};
-
 /* Weights of f16, which computing hardly slows: as many as the cache holds are read faster. Where the rate is half way
  * down to the memory's, the cache ends. */
-static bool cache_child(void *ctx, struct vr_err *err)
+static bool find_cache(struct vr_stage *s, double *mib, struct vr_err *err)
 {
-    struct cache_ask *a = ctx;
-    struct vr_stage s;
-    if (!vr_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
     double rates[12], bytes, flops, us;
     uint64_t most = vr_engine_threads() < LARGE_CORES ? HOST_BYTES : LARGE_BYTES;
     size_t n = 0;
     for (uint64_t room = CACHE_BYTES; room < 2 * most && n < VR_COUNT(rates); room *= 2) {
         struct product p = { 1024, 1024, 1, 0, 0, room };
         while (room / (uint64_t)(p.k * p.rows * 2) > 32) p.rows *= 2;
-        us = time_product(&s, GGML_TYPE_F16, &p, &bytes, &flops, NULL);
+        us = time_product(s, GGML_TYPE_F16, &p, &bytes, &flops, NULL);
         if (us <= 0) return vr_fail(err, VR_EENGINE, "products with f16 do not compute");
         rates[n++] = bytes / us;
     }
@@ -260,16 +253,24 @@ static bool cache_child(void *ctx, struct vr_err *err)
     for (size_t i = 1; i < n; i++) {
         if (rates[i] > half) continue;
         double part = (rates[i - 1] - half) / (rates[i - 1] - rates[i]);
-        a->mib = (double)(CACHE_BYTES >> 20) * exp2((double)i - 1 + part);
+        *mib = (double)(CACHE_BYTES >> 20) * exp2((double)i - 1 + part);
         return true;
     }
     return true;
 }
 
+static bool cache_child(void *ctx, struct vr_buf *result, struct vr_err *err)
+{
+    struct vr_stage s;
+    double mib = 0;
+    if (!vr_stage_open(ctx, GGML_TYPE_F16, &s, err) || !find_cache(&s, &mib, err)) return false;
+    vr_buf_add(result, &mib, sizeof mib);
+    return true;
+}
+
 bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_err *err)
 {
-    struct cache_ask a = { .w = w };
-    return vr_isolated_run(cache_child, &a, &a.mib, sizeof a.mib, w->timeout_ms, mib, err);
+    return vr_measure_ask(cache_child, w, w->timeout_ms, mib, sizeof *mib, err);
 }
 
 /* --- links --- */
@@ -278,11 +279,6 @@ bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_e
 #define WORD_BYTES ((size_t)16 << 10)  /* one token's activations */
 #define FILE_BYTES ((size_t)512 << 20) /* of a mapped file: no piece is in a cache when its turn comes again */
 #define IN_FLIGHT  4                   /* tensors of experts that are sent without waiting */
-
-struct link_ask {
-    const struct vr_measure_where *w;
-    struct vr_measure_link out;
-};
 
 static struct ggml_tensor *bytes_on(ggml_backend_buffer_type_t buft, size_t n)
 {
@@ -332,52 +328,60 @@ static void time_both(const struct ends *e, enum way up, enum way down, struct v
     out->down_gbs = (double)LINK_BYTES / fmax(time_copy(e, down, LINK_BYTES) - out->down_us, 1) / 1e3;
 }
 
-static bool link_child(void *ctx, struct vr_err *err)
+/* Without memory for the file there are no figures. */
+static void time_mapped(struct ends *e, struct vr_measure_link *out)
 {
-    struct link_ask *a = ctx;
-    struct vr_stage s;
-    if (!vr_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
-    ggml_backend_buffer_type_t pinned = ggml_backend_dev_host_buffer_type(s.dev);
-    struct ends e = { .a = s.backend,
-                      .here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
-                      .there = bytes_on(pinned ? pinned : ggml_backend_cpu_buffer_type(), LINK_BYTES) };
-    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring the link of %s", a->w->device);
-    time_both(&e, UP, DOWN, &a->out);
     int fd = memfd_create("weights", MFD_CLOEXEC);
     void *map = fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0
                     ? mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                     : MAP_FAILED;
-    if (map == MAP_FAILED) return true;
+    if (map == MAP_FAILED) return;
     memset(map, 1, FILE_BYTES);
-    e.file = map;
-    a->out.mapped_gbs = (double)LINK_BYTES / fmax(time_copy(&e, UP, LINK_BYTES), 1) / 1e3;
-    a->out.mapped_expert_gbs = (double)(IN_FLIGHT * LINK_BYTES) / fmax(time_copy(&e, STREAM, LINK_BYTES), 1) / 1e3;
+    e->file = map;
+    out->mapped_gbs = (double)LINK_BYTES / fmax(time_copy(e, UP, LINK_BYTES), 1) / 1e3;
+    out->mapped_expert_gbs = (double)(IN_FLIGHT * LINK_BYTES) / fmax(time_copy(e, STREAM, LINK_BYTES), 1) / 1e3;
+}
+
+static bool link_child(void *ctx, struct vr_buf *result, struct vr_err *err)
+{
+    const struct vr_measure_where *w = ctx;
+    struct vr_measure_link out = { 0 };
+    struct vr_stage s;
+    if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
+    ggml_backend_buffer_type_t pinned = ggml_backend_dev_host_buffer_type(s.dev);
+    struct ends e = { .a = s.backend,
+                      .here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
+                      .there = bytes_on(pinned ? pinned : ggml_backend_cpu_buffer_type(), LINK_BYTES) };
+    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring the link of %s", w->device);
+    time_both(&e, UP, DOWN, &out);
+    time_mapped(&e, &out);
+    vr_buf_add(result, &out, sizeof out);
     return true;
 }
 
 bool vr_measure_link(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err)
 {
-    struct link_ask a = { .w = w };
-    return vr_isolated_run(link_child, &a, &a.out, sizeof a.out, w->timeout_ms, out, err);
+    return vr_measure_ask(link_child, w, w->timeout_ms, out, sizeof *out, err);
 }
 
-static bool pair_child(void *ctx, struct vr_err *err)
+static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct link_ask *a = ctx;
+    const struct vr_measure_where *w = ctx;
+    struct vr_measure_link out = { 0 };
     struct vr_stage s;
-    if (!vr_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
-    ggml_backend_dev_t peer = ggml_backend_dev_by_name(a->w->peer);
+    if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
+    ggml_backend_dev_t peer = ggml_backend_dev_by_name(w->peer);
     struct ends e = { .a = s.backend, .b = peer ? ggml_backend_dev_init(peer, NULL) : NULL };
-    if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", a->w->peer);
+    if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", w->peer);
     e.here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES);
     e.there = bytes_on(ggml_backend_dev_buffer_type(peer), LINK_BYTES);
     if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring a link");
-    time_both(&e, ACROSS, BACK, &a->out);
+    time_both(&e, ACROSS, BACK, &out);
+    vr_buf_add(result, &out, sizeof out);
     return true;
 }
 
 bool vr_measure_pair(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err)
 {
-    struct link_ask a = { .w = w };
-    return vr_isolated_run(pair_child, &a, &a.out, sizeof a.out, w->timeout_ms, out, err);
+    return vr_measure_ask(pair_child, w, w->timeout_ms, out, sizeof *out, err);
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "engine/params/load_params.h"
 #include "hw/machine.h"
 
 struct vr_measure_where {
@@ -91,9 +92,9 @@ struct vr_measure_run {
                                                                loaded, and after all that was computed */
     } devices[VR_MEASURE_DEVICES];
 };
-/* Loads by a LOAD message as `serve` would send it, and measures. `env` holds NAME=VALUE strings, each ended by '\0'.
+/* Loads it as `serve` does, and measures. `env` holds NAME=VALUE strings, each ended by '\0'.
  * n_decode tokens are generated each time. `seconds` bounds the filling of the context. */
-bool vr_measure_run(const char *load_json, const char *env, size_t n_env, uint32_t n_decode, double seconds,
+bool vr_measure_run(const struct vr_load_params *load, const char *env, size_t n_env, uint32_t n_decode, double seconds,
                     int timeout_ms, struct vr_measure_run *out, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -13,7 +13,6 @@
 
 #include "engine/llama/library.h"
 #include "engine/vgpu/fusion.h"
-#include "engine/llama/isolated.h"
 #include "engine/measure/measure_stage.h"
 #include "gguf/type.h"
 #include "plan/speed.h"
@@ -329,18 +328,18 @@ struct ops_ask {
     const uint32_t *types;
     size_t n_types;
     bool typed_only;
-    struct vr_measure_ops out;
 };
 
-static bool ops_child(void *ctx, struct vr_err *err)
+static bool ops_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct ops_ask *a = ctx;
+    const struct ops_ask *a = ctx;
+    struct vr_measure_ops out = { 0 };
     struct vr_stage s;
     if (!vr_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
     for (enum vr_op_kind k = 0; k < VR_N_OPS; k++) {
         bool typed = vr_op_typed(k);
-        for (size_t i = 0; i < (typed ? a->n_types : !a->typed_only) && a->out.n < VR_MAX_MEASURED_OPS; i++) {
-            struct vr_measured_op *row = &a->out.rows[a->out.n];
+        for (size_t i = 0; i < (typed ? a->n_types : !a->typed_only) && out.n < VR_MAX_MEASURED_OPS; i++) {
+            struct vr_measured_op *row = &out.rows[out.n];
             struct op o = { .kind = k, .type = typed ? (enum ggml_type)a->types[i] : GGML_TYPE_F32 };
             snprintf(row->name, sizeof row->name, "%s", vr_op_name(k));
             if (typed) snprintf(row->type, sizeof row->type, "%s", vr_type(a->types[i])->name);
@@ -348,9 +347,10 @@ static bool ops_child(void *ctx, struct vr_err *err)
             if (k == VR_OP_ATTENTION_MANY && s.host) continue; /* computes for each head, whoever else looks */
             measure_token(&s, o, row);
             if (k != VR_OP_ATTENTION_MANY) measure_batch(&s, o, row);
-            if (row->us > 0) a->out.n++;
+            if (row->us > 0) out.n++;
         }
     }
+    vr_buf_add(result, &out, sizeof out);
     return true;
 }
 
@@ -358,5 +358,5 @@ bool vr_measure_ops(const struct vr_measure_where *w, const uint32_t *types, siz
                     struct vr_measure_ops *out, struct vr_err *err)
 {
     struct ops_ask a = { .w = w, .types = types, .n_types = n_types, .typed_only = typed_only };
-    return vr_isolated_run(ops_child, &a, &a.out, sizeof a.out, w->timeout_ms, out, err);
+    return vr_measure_ask(ops_child, &a, w->timeout_ms, out, sizeof *out, err);
 }

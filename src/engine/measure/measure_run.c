@@ -7,12 +7,10 @@
 #include <gguf.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/rank.h"
 #include "engine/llama/bridge.h"
 #include "engine/llama/lastlog.h"
 #include "engine/process/loader.h"
-#include "engine/llama/isolated.h"
 #include "engine/measure/measure_stage.h"
 #include "hw/detect.h"
 
@@ -32,10 +30,7 @@ static void add_tensor(struct maker *m, const char *name, enum ggml_type type, i
     float row[FF > EMBD ? FF : EMBD];
     ggml_set_name(t, name);
     for (int64_t r = 0; r < b * c; r++) {
-        for (int64_t i = 0; i < a; i++) {
-            m->seed = m->seed * 1664525u + 1013904223u;
-            row[i] = (float)(m->seed >> 8) / (float)(1 << 24) - 0.5f;
-        }
+        for (int64_t i = 0; i < a; i++) row[i] = (float)(vr_noise(&m->seed) >> 8) / (float)(1 << 24) - 0.5f;
         ggml_quantize_chunk(type, row, (char *)t->data + (size_t)r * ggml_row_size(type, a), 0, 1, a, NULL);
     }
     gguf_add_tensor(m->gguf, t);
@@ -92,12 +87,12 @@ static void add_settings(struct gguf_context *g, const struct vr_measure_tiny *t
 struct make_ask {
     const char *path;
     const struct vr_measure_tiny *t;
-    char done;
 };
 
-static bool make_child(void *ctx, struct vr_err *err)
+static bool make_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct make_ask *a = ctx;
+    (void)result; /* is the file */
+    const struct make_ask *a = ctx;
     enum ggml_type type = a->t->floats ? GGML_TYPE_F16 : GGML_TYPE_Q8_0;
     size_t layer = (size_t)(4 * EMBD * EMBD + 3 * EMBD * FF * (a->t->experts ? EXPERTS : 1)) * 2 + (1 << 16);
     struct maker m = { .ctx = ggml_init((struct ggml_init_params){ layer * a->t->n_layers + (8 << 20), NULL, false }),
@@ -115,8 +110,7 @@ static bool make_child(void *ctx, struct vr_err *err)
 bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct vr_err *err)
 {
     struct make_ask a = { .path = path, .t = t };
-    char done;
-    return vr_isolated_run(make_child, &a, &a.done, sizeof a.done, 20000, &done, err);
+    return vr_measure_ask(make_child, &a, 20000, NULL, 0, err);
 }
 
 /* --- a run --- */
@@ -130,7 +124,8 @@ bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct v
 #define WAKE_MS      500.0
 
 struct run_ask {
-    const char *load_json, *env;
+    const struct vr_load_params *load;
+    const char *env;
     size_t n_env;
     uint32_t n_decode;
     double seconds;
@@ -163,8 +158,7 @@ static bool decode(struct vr_engine *e, struct llama_batch *b, uint32_t n, uint3
 {
     static uint32_t seed = 9;
     for (uint32_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        b->token[i] = (llama_token)((seed >> 8) % (e->n_vocab ? e->n_vocab : 1));
+        b->token[i] = (llama_token)((vr_noise(&seed) >> 8) % (e->n_vocab ? e->n_vocab : 1));
         b->pos[i] = (llama_pos)(at + i);
         b->n_seq_id[i] = 1;
         b->seq_id[i][0] = 0;
@@ -323,31 +317,29 @@ static void read_own_figures(const struct vr_engine *e, struct vr_measure_run *o
     }
 }
 
-static bool run_child(void *ctx, struct vr_err *err)
+static bool run_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     struct run_ask *a = ctx;
     for (size_t at = 0; at < a->n_env; at += strlen(a->env + at) + 1) putenv((char *)(uintptr_t)(a->env + at));
     read_use(0, &a->out);
     vr_lastlog_start();
-    json_error_t e;
-    json_t *load = json_loads(a->load_json, 0, &e);
-    if (!load) return vr_fail(err, VR_EINTERNAL, "the settings for loading are not JSON: %s", e.text);
     struct vr_engine engine;
     struct vr_failure why = { 0 };
     const struct vr_load_hooks hooks = { 0 };
     double t0 = vr_now_fine_ms();
-    if (!vr_engine_load(load, &hooks, &engine, &why)) return vr_fail(err, VR_EENGINE, "%s", why.message);
+    if (!vr_engine_load_params(a->load, &hooks, &engine, &why)) return vr_fail(err, VR_EENGINE, "%s", why.message);
     a->out.load_ms = vr_now_fine_ms() - t0;
     read_own_figures(&engine, &a->out);
     read_use(1, &a->out);
     if (!time_all(a, &engine, err)) return false;
     read_use(2, &a->out);
+    vr_buf_add(result, &a->out, sizeof a->out);
     return true;
 }
 
-bool vr_measure_run(const char *load_json, const char *env, size_t n_env, uint32_t n_decode, double seconds,
+bool vr_measure_run(const struct vr_load_params *load, const char *env, size_t n_env, uint32_t n_decode, double seconds,
                     int timeout_ms, struct vr_measure_run *out, struct vr_err *err)
 {
-    struct run_ask a = { .load_json = load_json, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
-    return vr_isolated_run(run_child, &a, &a.out, sizeof a.out, timeout_ms, out, err);
+    struct run_ask a = { .load = load, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
+    return vr_measure_ask(run_child, &a, timeout_ms, out, sizeof *out, err);
 }

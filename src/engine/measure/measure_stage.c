@@ -98,8 +98,6 @@ bool vr_timing_start(struct vr_timing *b, struct vr_stage *s)
     return b->weights && b->rest;
 }
 
-static uint32_t noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
-
 static void repeat(char *bytes, size_t block, size_t n)
 {
     for (size_t at = block; at < n; at += block) memcpy(bytes + at, bytes, n - at < block ? n - at : block);
@@ -111,7 +109,7 @@ static bool noise_bytes(enum ggml_type type, char *bytes, size_t n)
     static float values[NOISE_VALUES], ones[NOISE_VALUES];
     uint32_t seed = 1;
     for (size_t i = 0; i < NOISE_VALUES; i++) {
-        values[i] = ((float)(noise(&seed) >> 8) / (float)(1 << 24) - 0.5f) / 16;
+        values[i] = ((float)(vr_noise(&seed) >> 8) / (float)(1 << 24) - 0.5f) / 16;
         ones[i] = 1;
     }
     size_t block = ggml_row_size(type, NOISE_VALUES);
@@ -254,7 +252,7 @@ static void choose_experts(struct vr_timing *b, int n, uint32_t *seed)
         uint32_t part = (uint32_t)(b->n_experts / used), turn = b->turns[i % b->n_weights]++;
         for (int64_t t = 0; t < tokens; t++)
             for (int64_t k = 0; k < used; k++) { /* different ones: each from its own part */
-                uint32_t which = b->s->host && tokens == 1 ? turn : noise(seed) >> 16;
+                uint32_t which = b->s->host && tokens == 1 ? turn : vr_noise(seed) >> 16;
                 ids[t * used + k] = (int32_t)((uint32_t)k * part + which % part);
             }
         ggml_backend_tensor_set(b->ids[i], ids, 0, (size_t)(used * tokens) * sizeof *ids);
@@ -311,4 +309,13 @@ bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err)
     if (w->visible) setenv("CUDA_VISIBLE_DEVICES", w->visible, 1);
     if (!vr_cpu_load(w->cpu, err)) return false;
     return !w->device || vr_engine_load_backends(err);
+}
+
+bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
+                    void *out, size_t n, struct vr_err *err)
+{
+    const struct vr_isolated job = {
+        .fn = fn, .ctx = (void *)(uintptr_t)ask, .what = "measuring", .timeout_ms = timeout_ms
+    };
+    return vr_isolated_block(&job, out, n, err);
 }

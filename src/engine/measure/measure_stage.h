@@ -5,11 +5,19 @@
 
 #include <ggml-backend.h>
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "engine/measure/measure.h"
 
 #define VR_MEASURE_TOKENS 512 /* of a micro-batch */
 #define VR_TIMING_NODES   96  /* that one graph counts */
+
+/* Runs fn(ask) in a child, which brings back n bytes as *out. */
+bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
+                    void *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
+
+/* The next of a row of numbers without a pattern; its upper bits are the good ones. */
+static inline uint32_t vr_noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
 struct vr_stage {
     ggml_backend_t backend;

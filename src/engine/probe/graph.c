@@ -9,6 +9,7 @@
 #include <ggml-backend-impl.h>
 #include <ggml-impl.h>
 
+#include "base/hash.h"
 #include "engine/vgpu/fusion.h"
 #include "engine/vgpu/rules.h"
 #include "engine/vgpu/vgpu.h"
@@ -77,16 +78,9 @@ struct graph {
     bool failed;
 };
 
-static size_t hash_name(const char *s, size_t n)
-{
-    size_t h = 5381;
-    for (size_t i = 0; i < n; i++) h = h * 33 ^ (unsigned char)s[i];
-    return h ^ (h >> 15);
-}
-
 static void put_name(struct graph *gr, const char *name, uint8_t device, bool weight)
 {
-    size_t i = hash_name(name, strlen(name)) & (gr->n_names - 1);
+    size_t i = vr_hash(name, strlen(name), 0) & (gr->n_names - 1);
     while (gr->names[i].name && strcmp(gr->names[i].name, name) != 0) i = (i + 1) & (gr->n_names - 1);
     if (!gr->names[i].name) gr->names[i] = (struct named){ name, device, weight };
 }
@@ -95,7 +89,7 @@ static void put_name(struct graph *gr, const char *name, uint8_t device, bool we
 static struct named origin(const struct graph *gr, const struct ggml_tensor *t)
 {
     const char *name = strchr(t->name, '#') + 1, *end = strrchr(name, '#');
-    size_t n = end ? (size_t)(end - name) : strlen(name), i = hash_name(name, n) & (gr->n_names - 1);
+    size_t n = end ? (size_t)(end - name) : strlen(name), i = vr_hash(name, n, 0) & (gr->n_names - 1);
     for (; gr->names[i].name; i = (i + 1) & (gr->n_names - 1))
         if (strncmp(gr->names[i].name, name, n) == 0 && gr->names[i].name[n] == '\0') return gr->names[i];
     return (struct named){ name, gr->host, false };
@@ -201,7 +195,7 @@ static double share_of_experts(const struct ggml_tensor *mm)
 static bool count_copy(struct graph *gr, const struct ggml_tensor *t, const struct ggml_tensor *node, bool first,
                        uint8_t device)
 {
-    size_t i = ((uintptr_t)t >> 4) * 11400714819323198485u >> 20 & (gr->n_copies - 1);
+    size_t i = vr_hash(&t, sizeof t, 0) & (gr->n_copies - 1);
     while (gr->copies[i] && gr->copies[i] != t) i = (i + 1) & (gr->n_copies - 1);
     if (gr->copies[i]) return false;
     gr->copies[i] = t;

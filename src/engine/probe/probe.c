@@ -1,6 +1,5 @@
 /* Both ends of the probe. The parent forks (it has linked the engine but never called it, so there are no threads and
- * no CUDA to be afraid of), the child answers on its stdout in the parent's own memory layout: one struct answer, then
- * the rows. Everything the engine prints goes to stderr, of which the parent keeps the last line for its message.
+ * no CUDA to be afraid of); the child brings back a struct and the rows that it counts (engine/llama/isolated.h).
  *
  * Why the graphs are reserved again after the context is made: the figure that a context without allocation reports
  * comes from a scheduler that forgot which layer belongs to which device; reserving as decoding does is exact. The
@@ -9,27 +8,17 @@
 
 #include <string.h>
 
-#include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/llama/bridge.h"
 #include "engine/llama/cpu.h"
+#include "engine/llama/isolated.h"
 #include "engine/params/engine_params.h"
 #include "engine/vgpu/vgpu.h"
 #include "gguf/strip.h"
 #include "gguf/type.h"
 
-#define MAGIC 0x70726f62u /* "prob" */
-
 enum { PATTERN = 192 };
-
-struct answer {
-    uint32_t magic;
-    bool ok;
-    struct vr_err err; /* when not ok */
-    struct vr_proof proof;
-    struct vr_fitted fitted;
-};
 
 struct fitted_override {
     char pattern[PATTERN];
@@ -40,7 +29,6 @@ struct question {
     const struct vr_prober *prober;
     const struct vr_trial *trial;
     const uint64_t *margins;
-    int out; /* the child's real stdout */
 };
 
 struct vr_trial vr_trial_default(void)
@@ -63,8 +51,7 @@ void vr_fitted_done(struct vr_fitted *f)
 
 static void set_name(struct vr_prober *p, const struct vr_model *m)
 {
-    const char *path = m->parts[0].path, *slash = strrchr(path, '/');
-    snprintf(p->name, sizeof p->name, "%s", slash ? slash + 1 : path);
+    snprintf(p->name, sizeof p->name, "%s", vr_file_name(m->parts[0].path));
 }
 
 bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err)
@@ -260,25 +247,15 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     return true;
 }
 
-/* The engine may print; its output must not mix with ours. */
-static int take_stdout(void)
+static bool probe_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    int fd = dup(1);
-    return fd >= 0 && dup2(2, 1) >= 0 ? fd : -1;
-}
-
-static int probe_main(void *ctx)
-{
-    struct question *q = ctx;
-    static struct answer a = { .magic = MAGIC };
-    q->out = take_stdout();
+    struct vr_proof p = { 0 };
     clean_environment();
-    a.ok = measure(q, &a.proof, &a.err);
-    const struct vr_works *w = &a.proof.works;
-    bool sent = vr_fd_write(q->out, &a, sizeof a) &&
-                (!w->n_rows || vr_fd_write(q->out, w->rows, w->n_rows * sizeof *w->rows)) &&
-                (!w->n_transfers || vr_fd_write(q->out, w->transfers, w->n_transfers * sizeof *w->transfers));
-    return sent ? 0 : 1; /* nothing is freed: the process ends here */
+    if (!measure(ctx, &p, err)) return false;
+    vr_buf_add(result, &p, sizeof p);
+    if (p.works.n_rows) vr_buf_add(result, p.works.rows, p.works.n_rows * sizeof *p.works.rows);
+    if (p.works.n_transfers) vr_buf_add(result, p.works.transfers, p.works.n_transfers * sizeof *p.works.transfers);
+    return true;
 }
 
 static int device_of(ggml_backend_buffer_type_t buft, size_t n_devices)
@@ -320,98 +297,78 @@ static bool fit(const struct question *q, struct vr_fitted *f, struct fitted_ove
     return true;
 }
 
-static int fit_main(void *ctx)
+static bool fit_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct question *q = ctx;
-    static struct answer a = { .magic = MAGIC };
+    struct vr_fitted f = { 0 };
     struct fitted_override *list = NULL;
-    q->out = take_stdout();
     clean_environment();
-    a.ok = fit(q, &a.fitted, &list, &a.err);
-    size_t n = a.fitted.n_overrides;
-    return vr_fd_write(q->out, &a, sizeof a) && (!n || vr_fd_write(q->out, list, n * sizeof *list)) ? 0 : 1;
+    if (!fit(ctx, &f, &list, err)) return false;
+    vr_buf_add(result, &f, sizeof f);
+    vr_buf_add(result, list, f.n_overrides * sizeof *list);
+    return true;
 }
 
 /* --- in the parent --- */
 
-/* The last line the engine wrote, without the name of the function that wrote it. */
-static const char *last_words(struct vr_buf *text, char *out, size_t n)
+static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char *what, struct question *q,
+                struct vr_buf *result, double *ms, struct vr_err *err)
 {
-    char *s = text->data;
-    size_t len = text->n;
-    while (len && (s[len - 1] == '\n' || s[len - 1] == '\r' || s[len - 1] == ' ')) len--;
-    size_t begin = len;
-    while (begin && s[begin - 1] != '\n') begin--;
-    if (len == begin) return "";
-    const char *line = s + begin, *colon = memchr(line, ':', len - begin);
-    size_t skip = 0;
-    if (colon && strncmp(line, "llama_", 6) == 0 && memchr(line, ' ', (size_t)(colon - line)) == NULL)
-        skip = (size_t)(colon - line) + 1 + (colon[1] == ' ');
-    snprintf(out, n, "; its last words: %.*s", (int)(len - begin - skip), line + skip);
-    return out;
+    const struct vr_isolated job = { .fn = fn,
+                                     .ctx = q,
+                                     .what = what,
+                                     .of = q->prober->name,
+                                     .quiet = true, /* on_log() */
+                                     .timeout_ms = q->trial->timeout_ms,
+                                     .pass_fd = q->prober->fd,
+                                     .ms = ms };
+    return vr_isolated_run(&job, result, err);
 }
 
-/* Runs the child and checks its answer; what follows the answer is at *rest. */
-static bool ask(const struct vr_prober *p, const struct vr_trial *t, struct question *q, int (*fn)(void *),
-                struct vr_child_end *end, struct answer *a, struct vr_err *err)
+/* A copy of n rows that follow in a result. NULL: there are none, or fewer than it says. */
+static void *take_rows(const struct vr_buf *result, size_t *at, size_t n, size_t size)
 {
-    struct vr_child c = { .main = fn, .ctx = q, .timeout_ms = t->timeout_ms, .pass_fds = { p->fd } };
-    char words[512], how[128];
-    if (!vr_child_run(&c, end, err)) return vr_fail_more(err, " (for a dry run of %s)", p->name);
-    bool whole = end->exit_status == 0 && !end->timed_out && end->out.n >= sizeof *a;
-    if (whole) memcpy(a, end->out.data, sizeof *a);
-    if (!whole || a->magic != MAGIC)
-        return vr_fail(err, VR_EENGINE, "%s: the engine's dry run failed (%s)%s", p->name,
-                       vr_child_how(&c, end, how, sizeof how), last_words(&end->err, words, sizeof words));
-    if (!a->ok)
-        return vr_fail(err, a->err.code, "%s: %s%s", p->name, a->err.msg, last_words(&end->err, words, sizeof words));
-    return true;
-}
-
-/* A copy of n bytes of the answer at *at, which moves on. NULL when it is shorter than it says. */
-static void *rest(const struct vr_child_end *end, size_t *at, size_t n)
-{
-    if (n == 0 || n > end->out.n - *at) return NULL;
-    void *p = malloc(n);
-    if (p) memcpy(p, end->out.data + *at, n);
-    *at += n;
-    return p;
+    void *rows = n && n <= (result->n - *at) / size ? malloc(n * size) : NULL;
+    if (rows && vr_isolated_next(result, at, rows, n * size)) return rows;
+    free(rows);
+    return NULL;
 }
 
 bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr_proof *out, struct vr_err *err)
 {
-    struct question q = { p, trial, NULL, -1 };
-    VR_AUTO_FREE struct answer *a = calloc(1, sizeof *a);
-    VR_AUTO_CHILD_END end = { 0 };
-    if (!a) return vr_fail_nomem(err, "starting a dry run");
-    if (!ask(p, trial, &q, probe_main, &end, a, err)) return false;
-    size_t at = sizeof *a;
-    struct vr_works *w = &a->proof.works;
-    w->rows = rest(&end, &at, w->n_rows * sizeof *w->rows);
-    w->transfers = rest(&end, &at, w->n_transfers * sizeof *w->transfers);
-    *out = a->proof;
-    out->ms = end.ms;
-    if ((!w->rows && w->n_rows) || (!w->transfers && w->n_transfers)) {
-        out->works.n_rows = out->works.n_transfers = 0;
-        vr_proof_done(out);
-        return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
+    struct question q = { .prober = p, .trial = trial };
+    VR_AUTO_BUF result = { 0 };
+    struct vr_proof proof;
+    size_t at = 0;
+    double ms;
+    if (!ask(probe_child, "the engine's dry run", &q, &result, &ms, err)) return false;
+    bool whole = vr_isolated_next(&result, &at, &proof, sizeof proof);
+    if (whole) {
+        struct vr_works *w = &proof.works;
+        w->rows = take_rows(&result, &at, w->n_rows, sizeof *w->rows);
+        w->transfers = take_rows(&result, &at, w->n_transfers, sizeof *w->transfers);
+        whole = (w->rows || !w->n_rows) && (w->transfers || !w->n_transfers);
+        if (!whole) vr_works_done(w);
     }
+    if (!whole) return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
+    *out = proof;
+    out->ms = ms;
     return true;
 }
 
 bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const uint64_t *margin_bytes,
                   struct vr_fitted *out, struct vr_err *err)
 {
-    struct question q = { p, trial, margin_bytes, -1 };
-    VR_AUTO_FREE struct answer *a = calloc(1, sizeof *a);
-    VR_AUTO_CHILD_END end = { 0 };
-    if (!a) return vr_fail_nomem(err, "running llama.cpp's fit");
+    struct question q = { .prober = p, .trial = trial, .margins = margin_bytes };
+    VR_AUTO_BUF result = { 0 };
+    struct vr_fitted f;
+    size_t at = 0;
     if (trial->load.n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
-    if (!ask(p, trial, &q, fit_main, &end, a, err)) return false;
-    size_t at = sizeof *a, n = a->fitted.n_overrides;
-    VR_AUTO_FREE struct fitted_override *list = rest(&end, &at, n * sizeof *list);
+    if (!ask(fit_child, "llama.cpp's fit", &q, &result, NULL, err)) return false;
+    if (!vr_isolated_next(&result, &at, &f, sizeof f)) f = (struct vr_fitted){ .n_overrides = 1 }; /* and no rows */
+    size_t n = f.n_overrides;
+    VR_AUTO_FREE struct fitted_override *list = take_rows(&result, &at, n, sizeof *list);
     if (n && !list) return vr_fail(err, VR_EENGINE, "%s: llama.cpp's fit sent half an answer", p->name);
-    *out = a->fitted;
+    *out = f;
     out->n_overrides = 0;
     out->overrides = calloc(n + 1, sizeof *out->overrides);
     for (size_t i = 0; out->overrides && i < n; i++) {

@@ -430,6 +430,17 @@ static bool load_all(struct loading *l, struct vr_err *err)
     return true;
 }
 
+bool vr_engine_load_params(const struct vr_load_params *p, const struct vr_load_hooks *hooks, struct vr_engine *out,
+                           struct vr_failure *why)
+{
+    *out = (struct vr_engine){ 0 };
+    struct vr_err err = { 0 };
+    struct loading l = { .e = out, .hooks = hooks, .why = why, .percent = -1, .plan = *p };
+    bool ok = load_all(&l, &err);
+    if (!ok) vr_engine_done(out);
+    return ok;
+}
+
 bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struct vr_engine *out,
                     struct vr_failure *why)
 {
@@ -437,9 +448,8 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
     struct vr_err err = { 0 };
     struct loading l = { .e = out, .hooks = hooks, .why = why, .percent = -1 };
     VR_AUTO_ARENA arena = { 0 };
-    bool ok = vr_load_params_read(load, &arena, &l.plan, &err) ? load_all(&l, &err) : refuse(&l, &err);
-    if (!ok) vr_engine_done(out);
-    return ok;
+    if (!vr_load_params_read(load, &arena, &l.plan, &err)) return refuse(&l, &err);
+    return vr_engine_load_params(&l.plan, hooks, out, why);
 }
 
 void vr_engine_done(struct vr_engine *e)

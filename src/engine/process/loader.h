@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "engine/llama/bridge.h"
+#include "engine/params/load_params.h"
 #include "engine/process/sample.h"
 #include "engine/vgpu/vgpu_spec.h"
 
@@ -65,7 +66,9 @@ struct vr_load_hooks {
     void *ctx;
 };
 
-/* Loads what the LOAD message says. On failure `why` is filled and nothing is left. */
+/* Loads it, by the parameters or as the LOAD message says. On failure `why` is filled and nothing is left. */
+bool vr_engine_load_params(const struct vr_load_params *p, const struct vr_load_hooks *hooks, struct vr_engine *out,
+                           struct vr_failure *why) VR_MUST_CHECK;
 bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struct vr_engine *out,
                     struct vr_failure *why) VR_MUST_CHECK;
 void vr_engine_done(struct vr_engine *e);

@@ -37,8 +37,9 @@ void vr_answer_api_gpus(struct vr_conn *c, const struct vr_incoming *r)
     vr_buf_adds(&out, "{\"gpus\":[");
     for (size_t i = 0; i < vr_gpu_count(); i++) {
         const struct vr_gpu *g = vr_gpu_at(i);
+        char name[128];
         vr_buf_adds(&out, i ? ",{\"name\":" : "{\"name\":");
-        vr_json_add_string(&out, vr_gpu_short(g->name));
+        vr_json_add_string(&out, vr_gpu_label(g, name, sizeof name));
         vr_buf_addf(&out,
                     ",\"backend\":\"%s\",\"mib\":%" PRIu32
                     ",\"bandwidth_gbs\":%g,\"fp16_tflops\":%g,\"pcie_gen\":%u,\"pcie_lanes\":%u}",

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "gguf/part_name.h"
 
 #define MAX_DEPTH   4 /* publisher/model/quant is how hubs lay them out */
 #define MAX_ENTRIES 20000
@@ -30,29 +32,12 @@ static bool plain(const char *name)
     return true;
 }
 
-/* "model-00002-of-00003.gguf" -> 2, 3 and the length of what comes before; "model.gguf" -> 1, 1. */
-static bool split_name(const char *name, size_t *stem, unsigned *part, unsigned *parts)
-{
-    size_t n = strlen(name);
-    unsigned i, of;
-    *part = *parts = 1;
-    if (n < 6 || strcasecmp(name + n - 5, ".gguf") != 0) return false;
-    *stem = n - 5;
-    if (n > 20 && sscanf(name + n - 20, "-%5u-of-%5u.", &i, &of) == 2) {
-        *stem = n - 20;
-        *part = i;
-        *parts = of;
-    }
-    return *part >= 1 && *part <= *parts;
-}
-
 static void add_file(struct vr_model_list *s, const char *id, uint64_t bytes)
 {
     size_t stem;
     unsigned part, parts;
-    const char *name = strrchr(id, '/');
-    name = name ? name + 1 : id;
-    if (!split_name(name, &stem, &part, &parts) || strncmp(name, "mmproj", 6) == 0) return;
+    const char *name = vr_file_name(id);
+    if (!vr_gguf_name(name, &stem, &part, &parts) || strncmp(name, "mmproj", 6) == 0) return;
     stem += (size_t)(name - id);
     struct vr_listed_model *found = NULL;
     for (size_t i = 0; parts > 1 && i < s->n && !found; i++)
