@@ -251,8 +251,8 @@ static bool step(struct work *w)
 {
     if (!w->begun) {
         if (w->error) {
-            vr_wire_add_error(&the.out, w->id, (uint16_t)w->error, "invalid_request_error", "messages",
-                              "context_length_exceeded", "the prompt is too long by 12 tokens");
+            vr_wire_add_error(&the.out, w->id, (uint16_t)w->error, "messages", "context_length_exceeded",
+                              "the prompt is too long by 12 tokens");
             return false;
         }
         vr_wire_add_begin(&the.out, w->id, &(struct vr_wire_begin){ w->prompt_tokens, w->cached });
@@ -269,7 +269,7 @@ static bool step(struct work *w)
         return false;
     }
     if (w->error_after && w->at >= w->error_after) {
-        vr_wire_add_error(&the.out, w->id, 500, "server_error", NULL, NULL, "the engine lost its way");
+        vr_wire_add_error(&the.out, w->id, 500, NULL, NULL, "the engine lost its way");
         return false;
     }
     if (w->failed_after && w->at >= w->failed_after)

@@ -73,7 +73,7 @@ void vr_batcher_add(struct vr_batcher *b, struct vr_request *r)
     struct vr_err err = { .msg = "out of memory while starting the request" };
     b->totals.requests++;
     if (!j || !choices) {
-        vr_wire_add_error(b->out, r->id, 503, "server_error", NULL, NULL, err.msg);
+        vr_wire_add_error(b->out, r->id, 503, NULL, NULL, err.msg);
         vr_in_flight_remove(b->live, r);
         vr_request_free(r);
         free(j);

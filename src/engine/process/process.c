@@ -141,7 +141,7 @@ static struct vr_request *pop(struct queue *q)
 static void refuse(struct host *h, uint32_t id, uint16_t status, const char *message)
 {
     VR_AUTO_BUF b = { 0 };
-    vr_wire_add_error(&b, id, status, "server_error", NULL, NULL, message);
+    vr_wire_add_error(&b, id, status, NULL, NULL, message);
     send_frames(h, &b);
 }
 
@@ -260,7 +260,7 @@ static void prepare(struct host *h, struct vr_request *r)
     bool ok = vr_request_read(r, &h->engine, &why); /* also when it is cancelled: its ENDs are counted by its choices */
     if (!ok) {
         VR_AUTO_BUF b = { 0 };
-        vr_wire_add_error(&b, r->id, why.status, why.type, why.param[0] ? why.param : NULL, why.code, why.message);
+        vr_wire_add_error(&b, r->id, (uint16_t)why.status, why.param[0] ? why.param : NULL, why.code, why.message);
         vr_in_flight_remove(&h->live, r);
         vr_request_free(r);
         send_frames(h, &b);

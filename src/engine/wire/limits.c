@@ -303,18 +303,3 @@ bool vr_limit_grammar(const char *gbnf, size_t n, struct vr_err *err)
     free(r.firsts);
     return ok;
 }
-
-bool vr_limit_depth(const json_t *j, unsigned depth)
-{
-    if (!json_is_object(j) && !json_is_array(j)) return true;
-    if (depth == 0) return false;
-    size_t i;
-    const json_t *v;
-    const char *key;
-    if (json_is_array(j)) {
-        json_array_foreach(j, i, v) if (!vr_limit_depth(v, depth - 1)) return false;
-        return true;
-    }
-    json_object_foreach((json_t *)(uintptr_t)j, key, v) if (!vr_limit_depth(v, depth - 1)) return false;
-    return true;
-}

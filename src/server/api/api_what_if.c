@@ -30,7 +30,7 @@ struct arguments {
     const char *argv[VR_COUNT(fields) + 6];
 };
 
-static bool add_field(struct arguments *a, const char *name, const json_t *v, struct vr_body_error *p)
+static bool add_field(struct arguments *a, const char *name, const json_t *v, struct vr_refusal *p)
 {
     for (size_t i = 0; i < VR_COUNT(fields); i++) {
         if (strcmp(name, fields[i].field) != 0) continue;
@@ -38,24 +38,22 @@ static bool add_field(struct arguments *a, const char *name, const json_t *v, st
         if (fields[i].type == INT) {
             json_int_t n = json_integer_value(v);
             if (!json_is_integer(v) || n < 0 || n > 1 << 30)
-                return vr_body_error_set(p, name, "invalid_value", "'%s' must be a whole number, 0 or more", name);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a whole number, 0 or more", name);
             vr_buf_addf(&a->words, "--%s=%" JSON_INTEGER_FORMAT, fields[i].option, n);
         } else {
             const char *s = json_string_value(v);
             if (!s || !*s || strlen(s) > MAX_TEXT || strlen(s) != json_string_length(v))
-                return vr_body_error_set(p, name, "invalid_value", "'%s' must be a text of 1 to %d bytes", name,
-                                         MAX_TEXT);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a text of 1 to %d bytes", name, MAX_TEXT);
             vr_buf_addf(&a->words, "--%s=%s", fields[i].option, s);
         }
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    return vr_body_error_set(p, name, "unknown_field", "there is no field '%s' here; docs/api.md lists what there is",
-                             name);
+    return vr_refuse(p, name, "unknown_field", "there is no field '%s' here; docs/api.md lists what there is", name);
 }
 
 /* The file that "model" names: the one that is loaded, or one of --models-dir. */
-static bool add_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_body_error *p)
+static bool add_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_refusal *p)
 {
     const struct vr_server_config *c = f->config;
     if (!id || vr_front_is_model(f, id)) {
@@ -72,12 +70,12 @@ static bool add_model(struct arguments *a, const struct vr_front *f, const char 
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    vr_body_error_set(p, "model", "model_not_found", "there is no model '%.200s' here; GET /api/models lists them", id);
+    vr_refuse(p, "model", "model_not_found", "there is no model '%.200s' here; GET /api/models lists them", id);
     p->status = 404;
     return false;
 }
 
-static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body, struct vr_body_error *p)
+static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body, struct vr_refusal *p)
 {
     const char *name, *model = NULL;
     json_t *v;
@@ -88,7 +86,7 @@ static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body
             continue;
         }
         if (!json_is_string(v) && !json_is_null(v))
-            return vr_body_error_set(p, "model", "invalid_value", "'model' must be a text");
+            return vr_refuse(p, "model", "invalid_value", "'model' must be a text");
         model = json_string_value(v);
     }
     if (!add_model(a, f, model, p)) return false;
@@ -157,7 +155,7 @@ static void on_gone(struct vr_conn *c) { vr_task_cancel(c->work); }
 void vr_answer_api_what_if(struct vr_conn *c, const struct vr_incoming *r)
 {
     struct vr_front *f = c->front;
-    struct vr_body_error p = { 0 };
+    struct vr_refusal p = { 0 };
     struct arguments a = { 0 };
     struct vr_err err = { 0 };
     json_t *body = vr_body_parse(vr_buf_str(&r->body), r->body.n, &p);

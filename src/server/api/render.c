@@ -78,9 +78,9 @@ static void add_number(struct vr_buf *out, uint64_t n)
 static const struct shape {
     const char *id, *chunk, *whole;
 } shapes[] = {
-    [VR_CALL_CHAT] = { "chatcmpl", "chat.completion.chunk", "chat.completion" },
-    [VR_CALL_COMPLETION] = { "cmpl", "text_completion", "text_completion" },
-    [VR_CALL_EMBEDDING] = { "embd", "list", "list" },
+    [VR_CHAT] = { "chatcmpl", "chat.completion.chunk", "chat.completion" },
+    [VR_COMPLETION] = { "cmpl", "text_completion", "text_completion" },
+    [VR_EMBEDDING] = { "embd", "list", "list" },
 };
 
 static void add_envelope(struct vr_buf *out, const struct vr_front *f, const struct vr_call *call, const char *object)
@@ -154,7 +154,7 @@ static void add_logprobs(struct vr_buf *out, struct vr_call *call, struct vr_cal
     ADD(out, "\"logprobs\":");
     if (n == 0) {
         ADD(out, "null");
-    } else if (call->kind == VR_CALL_CHAT) {
+    } else if (call->kind == VR_CHAT) {
         ADD(out, "{\"content\":[");
         vr_buf_add(out, entries, n);
         ADD(out, "],\"refusal\":null}");
@@ -194,13 +194,13 @@ void vr_render_delta(struct vr_buf *out, struct vr_call *call, size_t choice, en
                      size_t n, const char *logprobs, size_t n_logprobs)
 {
     struct vr_call_choice *c = &call->choices[choice];
-    if (call->kind == VR_CALL_CHAT && !c->role_sent) {
+    if (call->kind == VR_CHAT && !c->role_sent) {
         add_role(out, call, choice);
         c->role_sent = true;
     }
     vr_buf_add(out, call->body.data, call->body.n);
     add_number(out, choice);
-    if (call->kind == VR_CALL_COMPLETION) {
+    if (call->kind == VR_COMPLETION) {
         ADD(out, ",\"text\":");
         vr_render_text(out, text, n);
         ADD(out, ",");
@@ -224,11 +224,11 @@ void vr_render_delta(struct vr_buf *out, struct vr_call *call, size_t choice, en
 void vr_render_finish(struct vr_buf *out, struct vr_call *call, size_t choice)
 {
     struct vr_call_choice *c = &call->choices[choice];
-    if (call->kind == VR_CALL_CHAT && !c->role_sent) add_role(out, call, choice);
+    if (call->kind == VR_CHAT && !c->role_sent) add_role(out, call, choice);
     c->role_sent = true;
     vr_buf_add(out, call->body.data, call->body.n);
     add_number(out, choice);
-    if (call->kind == VR_CALL_CHAT)
+    if (call->kind == VR_CHAT)
         ADD(out, ",\"delta\":{},");
     else
         ADD(out, ",\"text\":\"\",");
@@ -279,7 +279,7 @@ void vr_render_whole(struct vr_buf *out, const struct vr_front *f, struct vr_cal
         ADD(out, "{\"index\":");
         add_number(out, i);
         ADD(out, ",");
-        if (call->kind == VR_CALL_CHAT) {
+        if (call->kind == VR_CHAT) {
             add_message(out, c);
         } else {
             ADD(out, "\"text\":");
