@@ -225,8 +225,9 @@ static void end_all(struct work *w, enum vr_end reason)
 
 static void send_failed(json_t *failed)
 {
-    json_t *j = json_pack("{s:s,s:b,s:s?,s:i,s:i,s:i,s:s,s:[]}", "moment", "load", "out_of_memory", 0, "device", NULL,
-                          "asked_bytes", 0, "free_bytes", 0, "missing_bytes", 0, "message", "it failed", "log");
+    json_t *j =
+        json_pack("{s:s,s:b,s:s?,s:i,s:i,s:i,s:s,s:[],s:[]}", "stage", "load", "out_of_memory", 0, "device", NULL,
+                  "asked_bytes", 0, "free_bytes", 0, "missing_bytes", 0, "message", "it failed", "left", "log");
     json_object_update(j, failed);
     send_json(VR_WIRE_FAILED, j);
     drain_all();
@@ -273,7 +274,7 @@ static bool step(struct work *w)
         return false;
     }
     if (w->failed_after && w->at >= w->failed_after)
-        send_failed(json_pack("{s:s,s:b,s:s,s:i,s:s}", "moment", "decode", "out_of_memory", 1, "device", "CUDA0",
+        send_failed(json_pack("{s:s,s:b,s:s,s:i,s:s}", "stage", "decode", "out_of_memory", 1, "device", "CUDA0",
                               "missing_bytes", 1000000, "message", "CUDA0 is out of memory while decoding"));
     if (w->at < w->tokens && w->at < w->max_tokens) {
         for (unsigned c = 0; c < w->n_choices; c++) add_token(w, c);
@@ -438,7 +439,7 @@ static void on_load(const struct vr_frame *f)
     json_decref(load);
     for (int i = 1; i <= 10; i++) {
         if (ms) usleep((useconds_t)(ms * 100));
-        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "moment", "load", "percent", i * 10));
+        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "stage", "load", "percent", i * 10));
         drain();
     }
     if (json_object_get(start, "crash")) raise((int)json_integer_value(json_object_get(start, "crash")));

@@ -130,17 +130,47 @@ static void test_rows(void **state)
             assert_int_equal(h.exit_status, r->exit_status);
             assert_int_equal(h.signal, r->signal);
         }
-        char how[80];
+        struct vr_err why = { 0 };
         struct vr_child_end end = { .exit_status = r->exit_status,
                                     .signal = r->signal,
                                     .timed_out = r->timed_out,
                                     .too_much = r->too_much,
                                     .out.max = r->max_output };
-        assert_contains(vr_task_how(&ask, &end, how, sizeof how), r->how);
+        assert_false(vr_task_failure(&end, ask.timeout_ms, "it", &why));
+        assert_int_equal(why.code, VR_EINTERNAL);
+        assert_contains(why.msg, r->how);
         assert_true(childless());
     }
     vr_tasks_free(jobs);
     assert_int_equal(n_open_fds(), fds);
+}
+
+/* What this program says of its failures is data; what is not that is no error of its own. */
+static void test_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *out;
+        enum vr_code code; /* VR_OK: it says nothing */
+    } said[] = {
+        { "{\"error\":{\"kind\":\"does_not_fit\",\"message\":\"too large\"}}\n", VR_ENOFIT },
+        { "{\"error\":{\"kind\":\"invalid_request_error\",\"message\":\"too large\"}}", VR_EUSAGE },
+        { "{\"error\":{\"kind\":\"ok\",\"message\":\"too large\"}}", VR_OK },
+        { "{\"error\":{\"kind\":\"tea\",\"message\":\"too large\"}}", VR_OK },
+        { "{\"error\":{\"kind\":\"does_not_fit\"}}", VR_OK },
+        { "{\"fits\":false}", VR_OK },
+        { "vram-llm: too large", VR_OK },
+        { "", VR_OK },
+    };
+    for (size_t i = 0; i < VR_COUNT(said); i++) {
+        struct vr_err err = { 0 };
+        VR_AUTO_CHILD_END end = { .exit_status = 4 };
+        vr_buf_adds(&end.out, said[i].out);
+        assert_int_equal(vr_task_error(&end, &err), said[i].code != VR_OK);
+        assert_int_equal(err.code, said[i].code);
+        assert_false(vr_task_failure(&end, 1000, "planning", &err));
+        assert_string_equal(err.msg, said[i].code ? "too large" : "planning exited with status 4");
+    }
 }
 
 static void test_large_both_ways(void **state)
@@ -261,6 +291,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "as-a-child") == 0) return 42;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_errors),
         cmocka_unit_test(test_large_both_ways),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_cancel),

@@ -49,7 +49,7 @@ struct host {
     struct opening opening;
     atomic_bool up;     /* a model is there */
     atomic_bool failed; /* or will not be */
-    atomic_int moment;  /* an enum vr_moment: how far loading got */
+    atomic_int stage;   /* an enum vr_load_stage: how far it got */
 
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t work, prepare;
@@ -288,15 +288,15 @@ static void *preparer(void *ctx)
 
 /* --- loading --- */
 
-static void say_progress(void *ctx, const char *moment, int percent)
+static void say_progress(void *ctx, const char *step, int percent)
 {
     struct host *h = ctx;
-    atomic_store(&h->moment, strcmp(moment, "load") == 0      ? VR_AT_LOAD
-                             : strcmp(moment, "context") == 0 ? VR_AT_CONTEXT
-                                                              : VR_AT_DECODE);
+    enum vr_load_stage stage;
+    if (!vr_load_stage_parse(step, &stage)) stage = VR_AT_DECODE; /* warming up computes */
+    atomic_store(&h->stage, stage);
     VR_AUTO_BUF b = { 0 };
     size_t at = vr_wire_open(&b, VR_WIRE_PROGRESS, 0);
-    vr_buf_addf(&b, "{\"moment\":\"%s\",\"percent\":%d}", moment, percent);
+    vr_buf_addf(&b, "{\"stage\":\"%s\",\"percent\":%d}", step, percent);
     vr_wire_close(&b, at);
     send_frames(h, &b);
 }
@@ -310,8 +310,10 @@ static void say_failed(struct host *h, const struct vr_failure *why)
 {
     atomic_store(&h->failed, true);
     VR_AUTO_BUF b = { 0 };
+    VR_AUTO_BUF log = { 0 };
+    vr_lastlog_json(&log, true);
     size_t at = vr_wire_open(&b, VR_WIRE_FAILED, 0);
-    vr_failure_json(why, &b);
+    vr_failure_write(why, vr_buf_str(&log), &b);
     vr_wire_close(&b, at);
     send_frames(h, &b);
     drain(h);
@@ -324,7 +326,7 @@ static void on_abort(const char *message)
     struct vr_failure why;
     if (atomic_flag_test_and_set(&once)) return;
     vr_lastlog_add(message);
-    vr_failure_explain(&why, (enum vr_moment)atomic_load(&the_host->moment), "the engine broke off", false);
+    vr_failure_explain(&why, (enum vr_load_stage)atomic_load(&the_host->stage), "the engine broke off", false);
     say_failed(the_host, &why);
     _exit(1);
 }

@@ -38,10 +38,11 @@
  *   "vision":bool,"chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
  *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...},
  *   "draft":{"devices","host"}}
- * FAILED: {"moment":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
+ * FAILED (failure.h):
+ * {"stage":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
  *   "missing_bytes","message","left":[{"name","free_bytes"}],"log":["the engine's last lines"]}
  *   bytes are 0 where unknown; "left" is what devices had free after the failure, empty when they could not be asked
- * PROGRESS: {"moment":"load"|"context"|"warmup","percent":42}
+ * PROGRESS: {"stage":"load"|"context"|"warmup","percent":42}
  * ERROR: {"message","param":string|null,"code":string|null}; its type follows from the status
  * STATUS: {"slots":[{"id","state":"idle"|"prompt"|"text","request","n_cached","n_prompt","n_text"}],"n_ctx_seq",
  *   "running","queued","prompt_tokens","text_tokens","cached_tokens","prompt_tok_s","text_tok_s","batches",

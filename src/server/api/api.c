@@ -20,7 +20,7 @@ void vr_answer_health(struct vr_conn *c, const struct vr_incoming *r)
     bool ok = e->state == VR_WORKER_READY && !f->stopping;
     VR_AUTO_BUF out = { 0 };
     vr_buf_addf(&out, "{\"status\":\"%s\"", state_of(f));
-    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"moment\":\"%s\"", e->percent, e->moment);
+    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"stage\":\"%s\"", e->percent, e->stage);
     if (!ok && *e->trouble) {
         vr_buf_adds(&out, ",\"reason\":");
         vr_json_add_string(&out, e->trouble);
@@ -40,8 +40,7 @@ void vr_answer_metrics(struct vr_conn *c, const struct vr_incoming *r)
 void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
 {
     (void)r;
-    const struct vr_worker *e = &c->front->engine;
-    const struct vr_buf *plan = e->replanned ? &e->load.plan_json : &c->front->config->load->plan_json;
+    const struct vr_buf *plan = &c->front->engine.load->plan_json;
     if (plan->n == 0) {
         vr_reply_error(c, 404, NULL, "no_plan", "this model was not placed by a plan");
         return;
@@ -52,9 +51,9 @@ void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
 static void add_engine(struct vr_buf *out, const struct vr_front *f)
 {
     const struct vr_worker *e = &f->engine;
-    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"moment\":", vr_worker_state_name(e->state),
+    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"stage\":", vr_worker_state_name(e->state),
                 e->percent);
-    vr_json_add_string(out, e->moment);
+    vr_json_add_string(out, e->stage);
     vr_buf_addf(out, ",\"pid\":%d,\"starts\":%u,\"plans_again\":%u,\"trouble\":", (int)e->pid, e->n_starts, e->n_plans);
     if (*e->trouble)
         vr_json_add_string(out, e->trouble);

@@ -103,9 +103,9 @@ static void add_engine(struct vr_buf *out, const struct vr_front *f, const json_
 {
     const struct vr_worker *e = &f->engine;
     uint64_t now = vr_now_ms();
-    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"starts\":%u,\"plans_again\":%u,\"moment\":",
+    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"starts\":%u,\"plans_again\":%u,\"stage\":",
                 f->stopping ? "stopping" : vr_worker_state_name(e->state), e->percent, e->n_starts, e->n_plans);
-    vr_json_add_string(out, e->moment);
+    vr_json_add_string(out, e->stage);
     vr_buf_addf(out, ",\"vision\":%s,\"up_s\":%.0f,\"trouble\":",
                 json_is_true(json_object_get(e->ready, "vision")) ? "true" : "false",
                 e->ready_ms ? (double)(now - e->ready_ms) / 1e3 : 0.0);

@@ -19,8 +19,7 @@ static bool engine_takes(struct vr_conn *c, size_t n_choices)
     unsigned later = vr_worker_retry_s(f);
     if (f->stopping) return vr_reply_later(c, 503, 5, "stopping", "the server is stopping"), false;
     if (e->state == VR_WORKER_LOADING)
-        return vr_reply_later(c, 503, later, "model_loading", "the model is loading (%s, %d %%)", e->moment,
-                              e->percent),
+        return vr_reply_later(c, 503, later, "model_loading", "the model is loading (%s, %d %%)", e->stage, e->percent),
                false;
     if (e->state != VR_WORKER_READY)
         return vr_reply_later(c, 503, later, "engine_restarting", "the engine is being started again: %s", e->trouble),
