@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "server/front.h"
@@ -122,13 +123,12 @@ static unsigned raise_descriptors(unsigned want)
 static void make_fingerprint(struct vr_front *f)
 {
     struct stat st = { 0 };
-    uint64_t h = 1469598103934665603u;
     if (stat(f->config->model_path, &st) != 0) st.st_size = 0;
     char text[600];
     snprintf(text, sizeof text, "%s %.400s %lld %lld", VR_VERSION, f->config->model_path, (long long)st.st_size,
              (long long)st.st_mtime);
-    for (const char *p = text; *p; p++) h = (h ^ (unsigned char)*p) * 1099511628211u;
-    snprintf(f->fingerprint, sizeof f->fingerprint, "vr_%012llx", (unsigned long long)(h & 0xffffffffffff));
+    snprintf(f->fingerprint, sizeof f->fingerprint, "vr_%012llx",
+             (unsigned long long)(vr_hash(text, strlen(text)) & 0xffffffffffff));
 }
 
 static bool front_open(struct vr_front *f, struct event **signals, struct vr_err *err)

@@ -303,8 +303,13 @@ test('metrics are valid Prometheus text', async () => {
   for (const line of text.trim().split('\n'))
     ok(/^# (HELP|TYPE) vram_llm_\w+ .+$/.test(line) || /^vram_llm_\w+(\{[^}]*\})? -?[0-9.e+]+$/.test(line), line);
   equal(await s.metric('text_tokens_total'), 3);
-  ok(/vram_llm_requests_total\{family="chat",status="200"\} 1\n/.test(text), 'requests');
+  ok(/vram_llm_http_requests_total\{family="chat",status="200"\} 1\n/.test(text), 'requests');
   ok(/vram_llm_first_token_seconds_count 1\n/.test(text), 'first token');
+  // HTTP requests are all that came; requests are those to the model, and the page is told the same number of them
+  const status = (await s.get('/api/status')).json;
+  ok(status.http_requests >= 3, 'HTTP requests');
+  equal([status.requests.answered, status.requests.in_flight, status.requests.cancelled], [1, 0, 0]);
+  equal(await s.metric('request_seconds_count'), 1);
 });
 
 runAll('e2e api');

@@ -410,7 +410,7 @@ static void send_status(void)
     }
     send_json(VR_WIRE_STATUS,
               json_pack("{s:o,s:i,s:I,s:i,s:I,s:I,s:I,s:I}", "slots", slots, "n_ctx_seq", 1024, "running",
-                        (json_int_t)the.n_work, "queued", 0, "requests", (json_int_t)the.n_requests, "cancelled",
+                        (json_int_t)the.n_work, "queued", 0, "begun", (json_int_t)the.n_requests, "cancelled",
                         (json_int_t)the.n_cancelled, "text_tokens", (json_int_t)the.n_tokens, "prompt_tokens",
                         (json_int_t)(5 * the.n_requests)));
 }

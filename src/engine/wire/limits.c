@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 struct symbol {
     const char *name;
     size_t n;
@@ -33,17 +35,10 @@ struct reader {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '-' || c == '_'; }
 
-static size_t hash(const char *s, size_t n)
-{
-    size_t h = 1469598103934665603u;
-    for (size_t i = 0; i < n; i++) h = (h ^ (unsigned char)s[i]) * 1099511628211u;
-    return h;
-}
-
 /* The slot of a name; SIZE_MAX when there are too many. */
 static size_t find(struct reader *r, const char *name, size_t n)
 {
-    size_t i = hash(name, n) & (r->n_slots - 1);
+    size_t i = (size_t)vr_hash(name, n) & (r->n_slots - 1);
     for (;; i = (i + 1) & (r->n_slots - 1)) {
         struct symbol *s = &r->symbols[i];
         if (s->name && s->n == n && memcmp(s->name, name, n) == 0) return i;

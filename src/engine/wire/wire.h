@@ -46,8 +46,8 @@
  * ERROR: {"message","param":string|null,"code":string|null}; its type follows from the status
  * STATUS: {"slots":[{"id","state":"idle"|"prompt"|"text","request","n_cached","n_prompt","n_text"}],"n_ctx_seq",
  *   "running","queued","prompt_tokens","text_tokens","cached_tokens","prompt_tok_s","text_tok_s","batches",
- *   "requests","cancelled","errors","preempted","drafted_tokens","accepted_tokens","filler_tokens"}
- *   totals since the start; rates over the last second or so */
+ *   "begun","cancelled","errors","preempted","drafted_tokens","accepted_tokens","filler_tokens"}
+ *   totals of requests and tokens since this process was started; rates over the last second or so */
 #ifndef VR_ENGINE_WIRE_WIRE_H
 #define VR_ENGINE_WIRE_WIRE_H
 

@@ -75,11 +75,13 @@ void vr_answer_api_status(struct vr_conn *c, const struct vr_incoming *r)
     vr_buf_addf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"model\":%s,\"uptime_s\":%.1f,", state_of(f), VR_VERSION,
                 vr_buf_str(&f->model_json), (double)(vr_now_ms() - f->started_ms) / 1e3);
     vr_buf_addf(&out,
-                "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"texts_in_flight\":%u,"
+                "\"connections\":%u,\"http_requests\":%" PRIu64 ",\"requests\":{\"answered\":%" PRIu64
+                ",\"in_flight\":%u,\"texts_in_flight\":%u,"
                 "\"max_queue\":%u,\"cancelled\":%" PRIu64 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64
                 ",\"text\":%" PRIu64 "},",
-                f->conns.n, f->conns.n_requests, f->calls.n, f->calls.n_texts, f->config->limits.max_queue,
-                f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens, f->metrics.text_tokens);
+                f->conns.n, f->conns.n_requests, f->metrics.request_s.n, f->calls.n, f->calls.n_texts,
+                f->config->limits.max_queue, f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens,
+                f->metrics.text_tokens);
     add_engine(&out, f);
     vr_buf_adds(&out, "}\n");
     vr_reply_buf(c, 200, "application/json", &out);

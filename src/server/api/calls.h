@@ -36,7 +36,7 @@ struct vr_call {
     uint32_t id;
     uint8_t kind; /* enum vr_request_kind */
     bool stream, usage, logprobs, base64;
-    bool begun;
+    bool begun; /* the engine works on it */
     uint16_t n_choices, n_open;
     uint32_t prompt_tokens, cached_tokens, text_tokens, reasoning_tokens;
     uint32_t drafted_tokens, accepted_tokens;

@@ -125,7 +125,7 @@ static void add_now(struct vr_buf *out, const struct vr_live_feed *p, const json
                 vr_buf_str(&f->model_json), VR_VERSION, (double)(vr_now_ms() - f->started_ms) / 1e3,
                 f->config->limits.max_body_bytes);
     vr_buf_addf(out,
-                "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"cancelled\":%" PRIu64
+                "\"connections\":%u,\"requests\":{\"answered\":%" PRIu64 ",\"in_flight\":%u,\"cancelled\":%" PRIu64
                 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"text\":%" PRIu64 "},",
                 f->conns.n, m->request_s.n, f->calls.n, m->cancelled, m->prompt_tokens, m->cached_tokens,
                 m->text_tokens);

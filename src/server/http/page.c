@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "server/front.h"
 #include "server/http/routes.h"
 
@@ -32,18 +33,11 @@ static struct {
     "Referrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin\r\n"                                      \
     "Cross-Origin-Resource-Policy: same-origin\r\nCache-Control: no-cache\r\n"
 
-static uint64_t hash(const char *data, const char *end)
-{
-    uint64_t h = 1469598103934665603u;
-    for (; data < end; data++) h = (h ^ (unsigned char)*data) * 1099511628211u;
-    return h ? h : 1;
-}
-
 void vr_answer_page(struct vr_conn *c, const struct vr_incoming *r)
 {
     for (size_t i = 0; i < VR_COUNT(files); i++) {
         if (!vr_slice_is(r->head.path, files[i].path)) continue;
-        if (!files[i].hash) files[i].hash = hash(files[i].data, files[i].end);
+        if (!files[i].hash) files[i].hash = vr_hash(files[i].data, (size_t)(files[i].end - files[i].data));
         char tag[24], more[600];
         snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", files[i].hash);
         snprintf(more, sizeof more, "%sETag: %s\r\n", POLICY, tag);
