@@ -1,5 +1,5 @@
-/* An engine that holds no model: it speaks the wire (engine/wire.h) and does what it is told, so that the front can be
- * tested alone.
+/* An engine that holds no model: it speaks the wire (engine/wire/wire.h) and does what it is told, so that the front
+ * can be tested alone.
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
  *   FAKE_ENGINE={"load_ms":300,"n_seq":4,"log":"FILE","count":"FILE","deaf":true,"ready":{more of READY},

@@ -43,7 +43,7 @@ static void test_limits(void **state)
     static const struct {
         const char *what, *failed;
         uint64_t a, b; /* MiB at most afterwards; 0: no limit */
-        bool heals;
+        bool recovers;
     } rows[] = {
         /* a failed load gave all back: what is left is all there is, less a sixteenth */
         { "weights", "{'stage':'load'," OOM "'device':'CUDA0','left':[{'name':'CUDA0','free_bytes':800}]}", 749, 0,
@@ -80,14 +80,14 @@ static void test_limits(void **state)
         struct vr_learned l = { 0 };
         struct vr_load load = two_cards();
         struct vr_failure f = failed(rows[i].failed);
-        bool heals = vr_recovery_failed(&l, &load, &f);
+        bool recovers = vr_recovery_failed(&l, &load, &f);
         const struct vr_learned_row *a = vr_learned_find(&l, "GPU-a"), *b = vr_learned_find(&l, "GPU-b");
         uint64_t got_a = a ? (a->most_bytes + M - 1) / M : 0, got_b = b ? (b->most_bytes + M - 1) / M : 0;
-        if (heals != rows[i].heals || got_a + 1 < rows[i].a || got_a > rows[i].a + 1 || got_b + 1 < rows[i].b ||
+        if (recovers != rows[i].recovers || got_a + 1 < rows[i].a || got_a > rows[i].a + 1 || got_b + 1 < rows[i].b ||
             got_b > rows[i].b + 1)
-            fail_msg("%s: %d, %llu and %llu", rows[i].what, heals, (unsigned long long)got_a,
+            fail_msg("%s: %d, %llu and %llu", rows[i].what, recovers, (unsigned long long)got_a,
                      (unsigned long long)got_b);
-        assert_int_equal(l.n_fails, heals);
+        assert_int_equal(l.n_fails, recovers);
         assert_null(vr_learned_find(&l, "GPU-c"));
     }
 }

@@ -25,8 +25,8 @@ static bool engine_takes(struct vr_conn *c, size_t n_choices)
         return vr_reply_later(c, 503, later, "engine_restarting", "the engine is being started again: %s", e->trouble),
                false;
     if (f->calls.n_texts + n_choices > e->n_seq + f->config->limits.max_queue || f->calls.n_unused == 0)
-        return vr_reply_later(c, 429, later, "queue_full",
-                              "%u texts are being made or wait, which is all this server takes", f->calls.n_texts),
+        return vr_reply_later(c, 429, later, "queue_full", "the queue is full: %u answers are running or waiting",
+                              f->calls.n_texts),
                false;
     return true;
 }

@@ -21,7 +21,7 @@ static void log_limits(const struct vr_front *f, const struct vr_load *next)
         struct vr_num a, b, c;
         if (!r || !r->fails) continue;
         vr_log_fields(VR_WARN, (const struct vr_field[]){ { "device", d->key }, { 0 } },
-                      "planned again: %s there, where %s are reported free and at most %s seem to be had",
+                      "planned again: %s there; of the %s that it reports as free, at most %s can be allocated",
                       vr_fmt_bytes(&a, vr_load_bytes(d)), vr_fmt_bytes(&b, d->free_bytes),
                       vr_fmt_bytes(&c, r->most_bytes));
     }
