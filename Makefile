@@ -218,8 +218,8 @@ oracle: $(B)/oracle/oracle $(ORACLE_STUBS) ## compare CASES (800) placements wit
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
 
 # Parsers of requests and grammars are fuzzed without the rest of their rooms.
-FUZZED_ALONG := $(wildcard src/server/http/http.c src/server/http/auth.c src/server/api/body.c src/server/api/body_chat.c) \
-                src/engine/wire/limits.c src/engine/wire/schema.c
+FUZZED_ALONG := $(wildcard src/server/http/http.c src/server/http/auth.c src/server/api/body.c) \
+                $(addprefix src/engine/wire/,limits.c schema.c picture.c request_check.c request_check_chat.c)
 $(B)/fuzz/%: tests/fuzz/%.c $(PURE) $(FUZZED_ALONG)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)

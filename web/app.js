@@ -90,7 +90,7 @@ function describe(now) {
   switch (e.state) {
     case 'ready': return ['good', 'ready', '', null];
     case 'loading': return ['busy', `loading ${e.percent} %`,
-      `The model is loading: ${words[e.moment] ?? e.moment}.${e.trouble ? ` Before that: ${e.trouble}.` : ''}`, e.percent];
+      `The model is loading: ${words[e.stage] ?? e.stage}.${e.trouble ? ` Before that: ${e.trouble}.` : ''}`, e.percent];
     case 'restarting': return ['bad', 'restarting', `The engine is being started again: ${e.trouble}.`, null];
     case 'stopping': return ['busy', 'stopping', 'The server is stopping. Answers that run may finish.', null];
     default: return ['bad', 'failed', `The engine failed: ${e.trouble}.`, null];

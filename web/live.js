@@ -75,7 +75,7 @@ export class Live {
       figure('Text', rate(now.rate.text_tok_s), 'tokens/s', now.stream_tok_s ? `one stream: ${rate(now.stream_tok_s)}` : 'all streams together'),
       figure('Prompts', rate(now.rate.prompt_tok_s), 'tokens/s', now.tokens.cached ? `${count(now.tokens.cached)} not computed twice` : null),
       figure('Running', count(now.requests.in_flight), e.queued ? `, ${count(e.queued)} waiting` : '', `${count(now.connections)} connection${now.connections === 1 ? '' : 's'}`),
-      figure('Answered', count(now.requests.total), '', `${count(now.tokens.text)} tokens${now.requests.cancelled ? `, ${count(now.requests.cancelled)} cancelled` : ''}`));
+      figure('Answered', count(now.requests.answered), '', `${count(now.tokens.text)} tokens${now.requests.cancelled ? `, ${count(now.requests.cancelled)} cancelled` : ''}`));
     this.paintChart();
     this.paintDevices();
     this.paintSlots();

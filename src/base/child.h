@@ -43,7 +43,7 @@ bool vr_child_run(const struct vr_child *c, struct vr_child_end *end, struct vr_
 const char *vr_child_how(const struct vr_child *c, const struct vr_child_end *end, char *out, size_t n);
 void vr_child_end_done(struct vr_child_end *end);
 
-/* --- the same in steps, for a caller with an event loop of its own (server/job.h) --- */
+/* --- the same in steps, for a caller with an event loop of its own (server/supervise/task.h) --- */
 
 enum { VR_CHILD_IN, VR_CHILD_OUT, VR_CHILD_ERR, VR_CHILD_END, VR_CHILD_FDS };
 

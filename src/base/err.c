@@ -45,3 +45,10 @@ bool vr_fail_more(struct vr_err *err, const char *fmt, ...)
 int vr_code_exit(enum vr_code code) { return codes[code].exit_status; }
 int vr_code_http(enum vr_code code) { return codes[code].http_status; }
 const char *vr_code_kind(enum vr_code code) { return codes[code].kind; }
+
+bool vr_code_parse(const char *kind, enum vr_code *out)
+{
+    for (size_t i = VR_OK + 1; kind && i < VR_COUNT(codes); i++)
+        if (strcmp(kind, codes[i].kind) == 0) return *out = (enum vr_code)i, true;
+    return false;
+}

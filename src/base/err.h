@@ -37,5 +37,7 @@ bool vr_fail_more(struct vr_err *err, const char *fmt, ...) VR_PRINTF(2, 3);
 int vr_code_exit(enum vr_code code);
 int vr_code_http(enum vr_code code);
 const char *vr_code_kind(enum vr_code code);
+/* The code whose kind is so called; false: none is, or NULL. */
+bool vr_code_parse(const char *kind, enum vr_code *out) VR_MUST_CHECK;
 
 #endif

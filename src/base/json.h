@@ -8,10 +8,17 @@
 
 /* Appends s as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
 void vr_json_add_string(struct vr_buf *b, const char *s);
+/* The same of n bytes, among which may be NULs. */
+void vr_json_add_text(struct vr_buf *b, const char *s, size_t n);
 
 /* Length of the valid UTF-8 sequence at s (n bytes are there), 0 if there is none. */
 size_t vr_utf8_len(const unsigned char *s, size_t n);
 /* Whether all of s is valid. */
 bool vr_utf8_is(const char *s);
+
+/* What n > 0 bytes begin with: a character; bytes that are none; or some that may become one with more to come. */
+enum vr_utf8 { VR_UTF8_CHARACTER, VR_UTF8_BROKEN, VR_UTF8_MORE };
+/* *len is the length of the character, or of what one U+FFFD stands for. */
+enum vr_utf8 vr_utf8_look(const unsigned char *s, size_t n, size_t *len);
 
 #endif

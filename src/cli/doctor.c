@@ -151,7 +151,7 @@ static void show_learned(struct vr_buf *out, const struct vr_machine *m)
         vr_show_fact(out, i ? "" : "learned", "%s: of the memory that it reports as free %s cannot be had", who,
                      vr_fmt_bytes(&hidden, r->hidden_bytes));
         vr_show_fact(out, "", "(it reported %s on %s and ran out at '%s'); plans leave it free",
-                     vr_fmt_bytes(&free, r->free_bytes), day, vr_moment_name(r->moment));
+                     vr_fmt_bytes(&free, r->free_bytes), day, vr_load_stage_name(r->stage));
     }
     if (l.n)
         vr_show_fact(out, "", "forgotten after %d days, by a load that shows otherwise, or with: rm %s",

@@ -1,5 +1,6 @@
 /* Finds the command, parses its options, runs it, and prints what it made. A failure is one sentence on standard error
- * and an exit status by its kind (base/errors.def), after what the command had to show: a plan that does not fit. */
+ * and an exit status by its kind (base/errors.def), after what the command had to show: a plan that does not fit. With
+ * --json standard output is one document in any case: what there is to show, or {"error":{"kind","message"}}. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,15 +9,29 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/engine_process.h"
 #include "cli/load_plan.h"
 #include "cli/meter_process.h"
 #include "cli/options.h"
 
-static int fail(const struct vr_err *err, bool as_log)
+/* How failures are told. */
+struct teller {
+    bool as_log;  /* on standard error, as a line of the log */
+    bool as_json; /* on standard output, too */
+};
+
+static int fail(const struct vr_err *err, struct teller t)
 {
-    if (as_log)
+    if (t.as_json) {
+        VR_AUTO_BUF out = { 0 };
+        vr_buf_addf(&out, "{\"error\":{\"kind\":\"%s\",\"message\":", vr_code_kind(err->code));
+        vr_json_add_string(&out, err->msg);
+        vr_buf_adds(&out, "}}\n");
+        if (!vr_fd_write(STDOUT_FILENO, vr_buf_str(&out), out.n)) return vr_code_exit(VR_EIO);
+    }
+    if (t.as_log)
         vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "kind", vr_code_kind(err->code) }, { 0 } }, "%s",
                       err->msg);
     else
@@ -41,37 +56,48 @@ static bool find_command(const char *name, const struct vr_command **out, struct
     return vr_fail(err, VR_EUSAGE, "there is no command '%s'; 'vram-llm --help' lists them", name);
 }
 
+/* Also when the options cannot be read, which is a failure like any other. */
+static bool wants_json(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], "--json") == 0) return true;
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is an error of write(2) */
     VR_AUTO_BUF out = { 0 };
     struct vr_err err = { 0 };
+    struct teller how = { .as_json = wants_json(argc, argv) };
     const char *word = argc > 1 ? argv[1] : "--help";
     if (argc == 3 && strcmp(word, "engine-process") == 0) return vr_cmd_engine_process(argv[2]);
     if (argc == 2 && strcmp(word, "meter-process") == 0) return vr_cmd_meter_process();
     if (strcmp(word, "--version") == 0) {
         vr_buf_adds(&out, "vram-llm " VR_VERSION "\n");
-        return print(&out, &err) ? 0 : fail(&err, false);
+        return print(&out, &err) ? 0 : fail(&err, how);
     }
     bool help = strcmp(word, "help") == 0;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc < 3)) {
         vr_help_all(&out);
-        return print(&out, &err) ? 0 : fail(&err, false);
+        return print(&out, &err) ? 0 : fail(&err, how);
     }
 
     const struct vr_command *command;
     bool load_plan = strcmp(word, "load-plan") == 0; /* a part of serve, in a process of its own */
-    if (!find_command(load_plan ? "serve" : help ? argv[2] : word, &command, &err)) return fail(&err, false);
+    how.as_json = how.as_json || load_plan;
+    if (!find_command(load_plan ? "serve" : help ? argv[2] : word, &command, &err)) return fail(&err, how);
     struct vr_options o;
-    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, false);
-    bool json_log = strcmp(o.log_format, "json") == 0;
-    vr_log_init(STDERR_FILENO, json_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
+    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, how);
+    how.as_log = strcmp(o.log_format, "json") == 0;
+    vr_log_init(STDERR_FILENO, how.as_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
     bool ok = true;
     if (help || o.help)
         vr_help_command(command, &out);
     else
         ok = load_plan ? vr_cmd_load_plan(&o, &out, &err) : command->run(&o, &out, &err);
     struct vr_err unwritten;
-    if (!print(&out, &unwritten)) return fail(ok ? &unwritten : &err, json_log);
-    return ok ? 0 : fail(&err, json_log);
+    how.as_json = how.as_json && out.n == 0;
+    if (!print(&out, &unwritten)) return fail(ok ? &unwritten : &err, how);
+    return ok ? 0 : fail(&err, how);
 }

@@ -9,17 +9,6 @@
 
 #define MAX_FILE 65536
 
-static const char *const moments[VR_N_MOMENTS] = { "load", "context", "decode" };
-
-const char *vr_moment_name(enum vr_moment_of m) { return moments[m]; }
-
-bool vr_moment_parse(const char *name, enum vr_moment_of *out)
-{
-    for (size_t i = 0; name && i < VR_N_MOMENTS; i++)
-        if (strcmp(name, moments[i]) == 0) return *out = (enum vr_moment_of)i, true;
-    return false;
-}
-
 struct vr_learned_row *vr_learned_find(struct vr_learned *l, const char *key)
 {
     for (size_t i = 0; i < l->n; i++)
@@ -43,7 +32,7 @@ static json_t *json_row(const struct vr_learned_row *r, bool run)
 {
     json_t *row =
         json_pack("{s:I, s:I, s:s, s:I}", "hidden_bytes", (json_int_t)r->hidden_bytes, "free_bytes",
-                  (json_int_t)r->free_bytes, "moment", vr_moment_name(r->moment), "when", (json_int_t)r->when);
+                  (json_int_t)r->free_bytes, "stage", vr_load_stage_name(r->stage), "when", (json_int_t)r->when);
     if (run)
         json_object_update_new(
             row, json_pack("{s:I, s:I}", "most_bytes", (json_int_t)r->most_bytes, "fails", (json_int_t)r->fails));
@@ -85,7 +74,7 @@ bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out)
         struct vr_learned_row *r = ok ? vr_learned_at(out, key) : NULL;
         ok = r && json_is_object(row) && read_number(row, "hidden_bytes", &r->hidden_bytes) &&
              read_number(row, "free_bytes", &r->free_bytes) && read_number(row, "when", &when) &&
-             vr_moment_parse(json_string_value(json_object_get(row, "moment")), &r->moment) &&
+             vr_load_stage_parse(json_string_value(json_object_get(row, "stage")), &r->stage) &&
              read_number(row, "most_bytes", &r->most_bytes) && read_number(row, "fails", &fails);
         if (!ok) break;
         r->when = (int64_t)when;

@@ -1,10 +1,10 @@
 /* What this machine taught us: how much of the memory that a device reports as free cannot be had.
  *
  * Kept as JSON under $XDG_STATE_HOME/vram-llm, so that the next start plans right at once:
- *   {"devices":{"GPU-uuid":{"hidden_bytes":N,"free_bytes":N,"moment":"load","when":1789000000}}}
+ *   {"devices":{"GPU-uuid":{"hidden_bytes":N,"free_bytes":N,"stage":"load","when":1789000000}}}
  * A device is known by its UUID (its PCI address where it has none), since names like CUDA0 move when others come or
  * go. It is an overhead and not a budget: when another program's memory is free again, it may be used. What nobody
- * confirmed for a month is forgotten, and a load that shows it to be too high lowers it (heal.h).
+ * confirmed for a month is forgotten, and a load that shows it to be too high lowers it (server/supervise/recovery.h).
  *
  * The rest of a row is of this run only: the limits that plans are made again with. */
 #ifndef VR_HW_LEARNED_H
@@ -16,21 +16,17 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "hw/load_stage.h"
 
 #define VR_MAX_LEARNED  32
 #define VR_LEARNED_DAYS 30
 
-/* When memory ran out. */
-enum vr_moment_of { VR_OF_LOAD, VR_OF_CONTEXT, VR_OF_DECODE, VR_N_MOMENTS };
-const char *vr_moment_name(enum vr_moment_of m); /* "load", "context", "decode" */
-bool vr_moment_parse(const char *name, enum vr_moment_of *out) VR_MUST_CHECK;
-
 struct vr_learned_row {
     char key[96];
-    uint64_t hidden_bytes; /* 0: nothing is known */
-    uint64_t free_bytes;   /* what it reported then */
-    enum vr_moment_of moment;
-    int64_t when; /* seconds since 1970 */
+    uint64_t hidden_bytes;    /* 0: nothing is known */
+    uint64_t free_bytes;      /* what it reported then */
+    enum vr_load_stage stage; /* when memory ran out */
+    int64_t when;             /* seconds since 1970 */
 
     uint64_t most_bytes; /* of this run: no plan may use more there; 0: no limit */
     unsigned fails;      /* of this run */

@@ -40,7 +40,6 @@ struct vr_limits vr_limits_default(void)
 void vr_front_fail(struct vr_front *f, const struct vr_err *why)
 {
     if (!f->fatal.code) f->fatal = *why;
-    f->engine.state = VR_WORKER_GONE;
     event_base_loopexit(f->base, NULL);
 }
 
@@ -75,7 +74,6 @@ static void on_stop(evutil_socket_t sig, short what, void *ctx)
     vr_conns_stop(f);
     vr_worker_stop(f, f->config->limits.stop_seconds * 1000);
     if (f->config->tell) f->config->tell(f->config->ctx, "stopping", 0);
-    if (!f->engine.pid && f->calls.n == 0) event_base_loopexit(f->base, NULL);
 }
 
 static struct vr_auth *make_auth(const struct vr_server_config *c, const char *const *keys, struct vr_err *err)

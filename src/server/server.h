@@ -41,8 +41,8 @@ struct vr_server_config {
     const char *model_id, *model_path;
     const char *const *engine_argv; /* program and arguments; "%d" stands for the descriptor */
     const struct vr_load *load;     /* the first plan */
-    /* A program that plans again after a device ran out of memory: what was learned (learn.h, with this run's limits)
-     * comes on its stdin, and it prints a struct vr_load (load.h). NULL: out of memory is final. */
+    /* A program that plans again after a device ran out of memory: what was learned (hw/learned.h, with this run's
+     * limits) comes on its stdin, and it prints a struct vr_load (engine_load.h). NULL: out of memory is final. */
     const char *const *replan_argv;
     /* NULL, or told what the front does: "loading" with a percentage, "ready", "restarting", "stopping". */
     void (*tell)(void *ctx, const char *state, int percent);

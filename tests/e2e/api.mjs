@@ -104,7 +104,6 @@ test('embeddings as floats and as base64', async () => {
   const floats = Array.from({ length: 8 }, (_, i) => bytes.readFloatLE(i * 4));
   equal(floats, r.json.data[1].embedding.map(Math.fround), 'the same numbers');
   equal((await ask(s, { model: 'm', input: [[1, 2], [3]], dimensions: 8 }, '/v1/embeddings')).status, 200);
-  equal((await ask(s, { model: 'm', input: 'a', dimensions: 4 }, '/v1/embeddings')).json.error.param, 'dimensions');
 });
 
 test('models: the list, one, none; names that work', async () => {
@@ -163,7 +162,8 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ top_k: 40, min_p: 0.1, repeat_penalty: 1.1, repeat_last_n: 64, ignore_eos: false, cache_prompt: true }, null],
     [{ reasoning_effort: 'low' }, null], [{ reasoning_effort: 'lots' }, ['reasoning_effort', 'invalid_value']],
     [{ reasoning_format: 'none' }, null],
-    [{ chat_template_kwargs: { enable_thinking: false } }, null], [{ chat_template_kwargs: { a: {} } }, ['chat_template_kwargs', 'invalid_type']],
+    [{ chat_template_kwargs: { enable_thinking: false } }, null], [{ chat_template_kwargs: { a: [{}] } }, null],
+    [{ chat_template_kwargs: { enable_thinking: 'yes' } }, ['chat_template_kwargs', 'invalid_type']], [{ chat_template_kwargs: { a: 'x'.repeat(70000) } }, ['chat_template_kwargs', 'too_large']],
     // messages
     [{ messages: undefined }, ['messages', 'missing_required_parameter']], [{ messages: [] }, ['messages', 'invalid_type']],
     [{ messages: 'hi' }, ['messages', 'invalid_type']], [{ messages: [1] }, ['messages[0]', 'invalid_type']],
@@ -172,7 +172,10 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ messages: [{ role: 'user', content: null }] }, ['messages[0].content', 'invalid_type']],
     [{ messages: [{ role: 'user', content: 'a', refusal: null, annotations: [] }] }, null],
     [{ messages: [{ role: 'developer', content: 'a' }, { role: 'user', content: [{ type: 'text', text: 'b' }] }] }, null],
-    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, null], // the engine says whether it can see
+    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'data:image/png;base64,AAAA' } }] }] }, null], // the engine says whether it can see
+    [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'http://x/y.png' } }] }] }, ['messages[0].content[0]', 'invalid_value']],
+    [{ messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] }, ...user('tokens=1')] }, null],
+    [{ messages: [{ role: 'user', content: [{ type: 'refusal', refusal: 'no' }] }] }, ['messages[0].content[0]', 'invalid_value']],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] }, ['messages[0].content[0]', 'invalid_type']],
     [{ messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] }, ['messages[0].content[0]', 'unsupported_content']],
     [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, ['messages[0].content[0].text', 'invalid_type']],
@@ -189,6 +192,10 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ tools: tool({ name: 'a', strict: true, parameters: { type: 'object', properties: { x: { not: {} } } } }) }, ['tools[0].function.parameters', 'invalid_schema']],
     [{ tool_choice: 'maybe' }, ['tool_choice', 'invalid_value']], [{ tool_choice: { type: 'function', function: { name: 'a' } } }, ['tool_choice', 'invalid_value']],
     [{ tools: tool({ name: 'a' }), tool_choice: { type: 'function', function: { name: 'a' } }, parallel_tool_calls: false }, null],
+    [{ tools: tool({ name: 'a' }), tool_choice: { type: 'function', function: { name: 'b' } } }, ['tool_choice', 'invalid_value']],
+    [{ tools: [], tool_choice: 'required' }, ['tool_choice', 'invalid_value']],
+    [{ tools: tool({ name: 'a' }), grammar: 'root ::= "a"' }, ['grammar', 'invalid_value']],
+    [{ tools: tool({ name: 'a' }), response_format: { type: 'json_object' } }, ['response_format', 'invalid_value']],
     // the form of the answer
     [{ response_format: { type: 'text' } }, null], [{ response_format: { type: 'json_object' } }, null],
     [{ response_format: { type: 'xml' } }, ['response_format', 'invalid_value']], [{ response_format: { type: 'json_schema' } }, ['response_format', 'missing_required_parameter']],
@@ -220,8 +227,8 @@ test('fields: a row each, refused by name or taken', async () => {
     ['/v1/completions', { prompt: [] }, 'prompt'], ['/v1/completions', { prompt: [1, 'a'] }, 'prompt'], ['/v1/completions', { prompt: [1, 2] }, null],
     ['/v1/completions', { prompt: [[1, 2], 'a'] }, null], ['/v1/completions', { prompt: [[-1]] }, 'prompt'], ['/v1/completions', {}, 'prompt'],
     ['/v1/completions', { prompt: Array(20).fill('a'), n: 16 }, 'n'], ['/v1/completions', { prompt: 'a', messages: [] }, 'messages'],
-    ['/v1/completions', { prompt: 'a', echo: true, logprobs: 2 }, null],
-    ['/v1/embeddings', {}, 'input'], ['/v1/embeddings', { input: '' }, 'input'], ['/v1/embeddings', { input: 'a', temperature: 1 }, 'temperature'],
+    ['/v1/completions', { prompt: 'a', echo: true, logprobs: 2 }, 'echo'],
+    ['/v1/embeddings', {}, 'input'], ['/v1/embeddings', { input: '' }, 'input'], ['/v1/embeddings', { input: ['a', ''] }, 'input'], ['/v1/embeddings', { input: 'a', temperature: 1 }, 'temperature'],
     ['/v1/embeddings', { input: 'a', encoding_format: 'hex' }, 'encoding_format'], ['/v1/embeddings', { input: 'a', user: 'u' }, null],
   ];
   for (const [path, body, param] of others) {
@@ -296,8 +303,13 @@ test('metrics are valid Prometheus text', async () => {
   for (const line of text.trim().split('\n'))
     ok(/^# (HELP|TYPE) vram_llm_\w+ .+$/.test(line) || /^vram_llm_\w+(\{[^}]*\})? -?[0-9.e+]+$/.test(line), line);
   equal(await s.metric('text_tokens_total'), 3);
-  ok(/vram_llm_requests_total\{family="chat",status="200"\} 1\n/.test(text), 'requests');
+  ok(/vram_llm_http_requests_total\{family="chat",status="200"\} 1\n/.test(text), 'requests');
   ok(/vram_llm_first_token_seconds_count 1\n/.test(text), 'first token');
+  // HTTP requests are all that came; requests are those to the model, and the page is told the same number of them
+  const status = (await s.get('/api/status')).json;
+  ok(status.http_requests >= 3, 'HTTP requests');
+  equal([status.requests.answered, status.requests.in_flight, status.requests.cancelled], [1, 0, 0]);
+  equal(await s.metric('request_seconds_count'), 1);
 });
 
 runAll('e2e api');

@@ -95,12 +95,12 @@ test('a file that the engine refuses: the server ends with its sentence', async 
 // Three cards that only NVML knows, two RTX 3090 Ti and an RTX 4080 Laptop: the model fits on one of them.
 const cards = { VRAM_LLM_NVML: path.resolve(build, 'tests', 'libnvml-stub.so') };
 const GiB = 2 ** 30, free1 = 24111 * 2 ** 20;
-const oom = (moment, left, device = 'CUDA0') => ({
-  failed: { moment, out_of_memory: true, device, left: left === undefined ? [] : [{ name: device, free_bytes: left }], message: `out of memory at ${moment}` },
+const oom = (stage, left, device = 'CUDA0') => ({
+  failed: { stage, out_of_memory: true, device, left: left === undefined ? [] : [{ name: device, free_bytes: left }], message: `out of memory at ${stage}` },
 });
 const learnedIn = (s) => JSON.parse(fs.readFileSync(path.join(s.state, 'vram-llm', 'learned.json'))).devices;
 
-test('out of memory at each moment: less for that device, a new plan, and it is remembered by its UUID', async () => {
+test('out of memory at each stage: less for that device, a new plan, and it is remembered by its UUID', async () => {
   const starts = [oom('load', 10 * GiB), oom('context', 0.5 * GiB), oom('decode')];
   const s = await serve({ env: cards, engine: { count: scratchFile('c'), starts } });
   const plans = s.seen().filter((e) => e.kind === 'LOAD').map((e) => JSON.parse(e.json));
@@ -114,7 +114,7 @@ test('out of memory at each moment: less for that device, a new plan, and it is 
   ok(ids.length >= 2 && ids.every((id) => id.startsWith('GPU-')), JSON.stringify(learned));
   const first = learned['GPU-22222222-aaaa-bbbb-cccc-000000000002'];
   ok(first.hidden_bytes > free1 - 10 * GiB && first.hidden_bytes < free1 - 9 * GiB && first.free_bytes === free1, JSON.stringify(first));
-  equal(Object.values(learned).map((r) => r.moment).sort().includes('decode'), true, 'moments');
+  equal(Object.values(learned).map((r) => r.stage).sort().includes('decode'), true, 'stages');
   const c = stream(s, 'tokens=50 delay=5 failed_after=5');
   await c.until(() => c.text().includes('engine_died'));
   ok(/CUDA0 is out of memory while decoding/.test(c.text()), 'the client hears why');
@@ -126,7 +126,7 @@ test('out of memory at each moment: less for that device, a new plan, and it is 
 test('what was learned is used by the next start, and lowered by a load that shows more', async () => {
   const state = scratchFile('state'), file = path.join(state, 'vram-llm', 'learned.json');
   const id = 'GPU-22222222-aaaa-bbbb-cccc-000000000002', other = 'GPU-11111111-aaaa-bbbb-cccc-000000000001';
-  const row = (hidden, days = 0) => ({ hidden_bytes: hidden, free_bytes: free1, moment: 'load', when: Math.floor(Date.now() / 1000) - days * 86400 });
+  const row = (hidden, days = 0) => ({ hidden_bytes: hidden, free_bytes: free1, stage: 'load', when: Math.floor(Date.now() / 1000) - days * 86400 });
   fs.mkdirSync(path.dirname(file), { recursive: true });
   const start = async (devices, engine = {}, args = []) => {
     fs.writeFileSync(file, JSON.stringify({ devices }));

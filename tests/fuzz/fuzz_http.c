@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "engine/wire/limits.h"
 #include "server/http/auth.h"
 #include "server/api/body.h"
 #include "server/http/http.h"
@@ -67,15 +68,16 @@ static void chunks_both(const char *text, size_t n, size_t cut)
 
 static void check_body(const char *text, size_t n)
 {
-    for (enum vr_call_kind kind = VR_CALL_CHAT; kind <= VR_CALL_EMBEDDING; kind++) {
-        struct vr_body_error p = { 0 };
+    for (enum vr_request_kind kind = VR_CHAT; kind <= VR_EMBEDDING; kind++) {
+        struct vr_refusal p = { 0 };
         struct vr_reply_form w;
         json_t *body = vr_body_parse(text, n, &p);
         if (body && vr_body_check(body, kind, &w, &p)) {
             char *json = json_dumps(body, JSON_COMPACT);
             must(json && json_string_value(json_object_get(body, "kind")));
-            must(w.n_choices >= 1 && w.n_choices <= VR_MAX_CHOICES);
+            must(w.n_choices >= 1 && w.n_choices <= VR_MOST_TEXTS);
             must(!json_object_get(body, "user") && !json_object_get(body, "stream_options"));
+            must(!json_object_get(body, "model"));
             free(json);
         } else {
             must(p.status >= 400 && p.message[0] && p.code);

@@ -1,5 +1,5 @@
-/* An engine that holds no model: it speaks the wire (engine/wire.h) and does what it is told, so that the front can be
- * tested alone.
+/* An engine that holds no model: it speaks the wire (engine/wire/wire.h) and does what it is told, so that the front
+ * can be tested alone.
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
  *   FAKE_ENGINE={"load_ms":300,"n_seq":4,"log":"FILE","count":"FILE","deaf":true,"ready":{more of READY},
@@ -225,8 +225,9 @@ static void end_all(struct work *w, enum vr_end reason)
 
 static void send_failed(json_t *failed)
 {
-    json_t *j = json_pack("{s:s,s:b,s:s?,s:i,s:i,s:i,s:s,s:[]}", "moment", "load", "out_of_memory", 0, "device", NULL,
-                          "asked_bytes", 0, "free_bytes", 0, "missing_bytes", 0, "message", "it failed", "log");
+    json_t *j =
+        json_pack("{s:s,s:b,s:s?,s:i,s:i,s:i,s:s,s:[],s:[]}", "stage", "load", "out_of_memory", 0, "device", NULL,
+                  "asked_bytes", 0, "free_bytes", 0, "missing_bytes", 0, "message", "it failed", "left", "log");
     json_object_update(j, failed);
     send_json(VR_WIRE_FAILED, j);
     drain_all();
@@ -251,8 +252,8 @@ static bool step(struct work *w)
 {
     if (!w->begun) {
         if (w->error) {
-            vr_wire_add_error(&the.out, w->id, (uint16_t)w->error, "invalid_request_error", "messages",
-                              "context_length_exceeded", "the prompt is too long by 12 tokens");
+            vr_wire_add_error(&the.out, w->id, (uint16_t)w->error, "messages", "context_length_exceeded",
+                              "the prompt is too long by 12 tokens");
             return false;
         }
         vr_wire_add_begin(&the.out, w->id, &(struct vr_wire_begin){ w->prompt_tokens, w->cached });
@@ -269,11 +270,11 @@ static bool step(struct work *w)
         return false;
     }
     if (w->error_after && w->at >= w->error_after) {
-        vr_wire_add_error(&the.out, w->id, 500, "server_error", NULL, NULL, "the engine lost its way");
+        vr_wire_add_error(&the.out, w->id, 500, NULL, NULL, "the engine lost its way");
         return false;
     }
     if (w->failed_after && w->at >= w->failed_after)
-        send_failed(json_pack("{s:s,s:b,s:s,s:i,s:s}", "moment", "decode", "out_of_memory", 1, "device", "CUDA0",
+        send_failed(json_pack("{s:s,s:b,s:s,s:i,s:s}", "stage", "decode", "out_of_memory", 1, "device", "CUDA0",
                               "missing_bytes", 1000000, "message", "CUDA0 is out of memory while decoding"));
     if (w->at < w->tokens && w->at < w->max_tokens) {
         for (unsigned c = 0; c < w->n_choices; c++) add_token(w, c);
@@ -409,7 +410,7 @@ static void send_status(void)
     }
     send_json(VR_WIRE_STATUS,
               json_pack("{s:o,s:i,s:I,s:i,s:I,s:I,s:I,s:I}", "slots", slots, "n_ctx_seq", 1024, "running",
-                        (json_int_t)the.n_work, "queued", 0, "requests", (json_int_t)the.n_requests, "cancelled",
+                        (json_int_t)the.n_work, "queued", 0, "begun", (json_int_t)the.n_requests, "cancelled",
                         (json_int_t)the.n_cancelled, "text_tokens", (json_int_t)the.n_tokens, "prompt_tokens",
                         (json_int_t)(5 * the.n_requests)));
 }
@@ -438,7 +439,7 @@ static void on_load(const struct vr_frame *f)
     json_decref(load);
     for (int i = 1; i <= 10; i++) {
         if (ms) usleep((useconds_t)(ms * 100));
-        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "moment", "load", "percent", i * 10));
+        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "stage", "load", "percent", i * 10));
         drain();
     }
     if (json_object_get(start, "crash")) raise((int)json_integer_value(json_object_get(start, "crash")));

@@ -24,7 +24,12 @@ static void test_codes(void **state)
         assert_int_equal(vr_code_exit(rows[i].code), rows[i].exit_status);
         assert_int_equal(vr_code_http(rows[i].code), rows[i].http);
         assert_string_equal(vr_code_kind(rows[i].code), rows[i].kind);
+        enum vr_code code = VR_OK;
+        assert_int_equal(vr_code_parse(rows[i].kind, &code), rows[i].code != VR_OK); /* no error is called ok */
+        assert_int_equal(code, rows[i].code);
     }
+    enum vr_code none;
+    assert_false(vr_code_parse("tea", &none) || vr_code_parse(NULL, &none));
 }
 
 static void *fails(struct vr_err *err) { return VR_FAIL_NULL(err, VR_ENOFIT, "%d MiB missing", 12); }

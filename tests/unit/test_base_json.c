@@ -11,7 +11,7 @@ static const struct row {
     { "", "\"\"" },
     { "plain", "\"plain\"" },
     { "a\"b\\c/d", "\"a\\\"b\\\\c/d\"" },
-    { "line\nfeed\ttab\rret", "\"line\\u000afeed\\u0009tab\\u000dret\"" },
+    { "line\nfeed\ttab\rret", "\"line\\nfeed\\ttab\\rret\"" },
     { "\x01\x1f\x7f", "\"\\u0001\\u001f\\u007f\"" },
     { "\033[31mred", "\"\\u001b[31mred\"" },
     { "Zürich, 東京, 🙂", "\"Zürich, 東京, 🙂\"" },
@@ -33,6 +33,48 @@ static void test_rows(void **state)
         vr_json_add_string(&b, rows[i].in);
         assert_string_equal(vr_buf_str(&b), rows[i].out);
     }
+}
+
+static void test_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *json;
+    } counted[] = {
+        { "plain", 5, "\"plain\"" },
+        { "", 0, "\"\"" },
+        { "a\"b\\c", 5, "\"a\\\"b\\\\c\"" },
+        { "\n\r\t\x01\x1f\x7f", 6, "\"\\n\\r\\t\\u0001\\u001f\\u007f\"" },
+        { "a\0b", 3, "\"a\\u0000b\"" },
+        { "gr\xc3\xbc\xc3\x9f\x65", 7, "\"gr\xc3\xbc\xc3\x9f\x65\"" },
+        { "\xf0\x9f\x98\x80", 4, "\"\xf0\x9f\x98\x80\"" },
+        { "\xff", 1, "\"\xef\xbf\xbd\"" },
+        { "a\xc3", 2, "\"a\xef\xbf\xbd\"" },
+        { "\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\"" },
+    };
+    for (size_t i = 0; i < VR_COUNT(counted); i++) {
+        VR_AUTO_BUF out = { 0 };
+        vr_json_add_text(&out, counted[i].bytes, counted[i].n);
+        assert_string_equal(vr_buf_str(&out), counted[i].json);
+    }
+}
+
+/* Every pair of bytes: what comes out, a parser takes. */
+static void test_pairs(void **state)
+{
+    (void)state;
+    for (int a = 0; a < 256; a++)
+        for (int b = 0; b < 256; b++) {
+            const char bytes[] = { (char)a, (char)b };
+            VR_AUTO_BUF out = { 0 };
+            vr_json_add_text(&out, bytes, 2);
+            json_t *j = json_loadb(out.data, out.n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+            if (!j) fail_msg("%02x %02x: %s", a, b, out.data);
+            if (a < 0x80 && b < 0x80) assert_memory_equal(json_string_value(j), bytes, 2);
+            json_decref(j);
+        }
 }
 
 static void test_appends(void **state)
@@ -116,10 +158,8 @@ static void test_utf8(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_appends),
-        cmocka_unit_test(test_random_bytes),
-        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_counted),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_appends), cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_utf8),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,12 @@ static void test_urls(void **state)
         { "", "must come as" },
         { "data:image/png;base64,iVBORw0KGgoAAA AN", "not valid base64" },
         { "data:image/png;base64,iVBOR", "not valid base64" },
+        { "data:image/png;base64, iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAA", "not valid base64" },
+        { "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAA\n", "not valid base64" },
+        { "data:image/png;base64,iVBO====Rw0KGgoAAAANSUhEUgAAAAMAAAACCAIAAAA=", "not valid base64" },
+        { "data:image/png;base64,iVBOR*0K", "not valid base64" },
+        { "data:image/png;base64,====", "neither a PNG nor a JPEG" },
+        { "data:image/png;base64,_-_-", "neither a PNG nor a JPEG" },
         { "data:image/png;base64,aGVsbG8gd29ybGQ=", "neither a PNG nor a JPEG" },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {

@@ -67,7 +67,7 @@ static void test_round_trips(void **state)
 
     vr_buf_clear(&b);
     struct vr_wire_error error;
-    vr_wire_add_error(&b, 1, 400, "invalid_request_error", "n", NULL, "a \"quoted\" \xff message");
+    vr_wire_add_error(&b, 1, 400, "n", NULL, "a \"quoted\" \xff message");
     f = parse(&b, VR_FROM_ENGINE);
     assert_true(vr_wire_get_error(&f, &error));
     assert_int_equal(error.status, 400);

@@ -17,7 +17,7 @@ static void test_round(void **state)
     *vr_learned_at(&l, "GPU-1") = (struct vr_learned_row){ .key = "GPU-1",
                                                            .hidden_bytes = 11,
                                                            .free_bytes = 100,
-                                                           .moment = VR_OF_CONTEXT,
+                                                           .stage = VR_AT_CONTEXT,
                                                            .when = 1000 * DAY,
                                                            .most_bytes = 7,
                                                            .fails = 2 };
@@ -32,7 +32,7 @@ static void test_round(void **state)
     assert_true(vr_learned_load(path, 1000 * DAY, &again, &err));
     assert_int_equal(again.n, 1); /* and this one is 35 days old */
     const struct vr_learned_row *r = vr_learned_find(&again, "GPU-1");
-    assert_true(r && r->hidden_bytes == 11 && r->free_bytes == 100 && r->moment == VR_OF_CONTEXT &&
+    assert_true(r && r->hidden_bytes == 11 && r->free_bytes == 100 && r->stage == VR_AT_CONTEXT &&
                 r->when == 1000 * DAY);
     assert_true(r->most_bytes == 0 && r->fails == 0 && again.n_fails == 0);
     /* all of it, for the process that plans again */
@@ -71,9 +71,9 @@ static void test_broken(void **state)
                                         "{\"devices\":[]}",
                                         "{\"devices\":{\"a\":1}}",
                                         "{\"devices\":{\"a\":{\"hidden_bytes\":1}}}",
-                                        "{\"devices\":{\"a\":{\"hidden_bytes\":-1,\"moment\":\"load\"}}}",
-                                        "{\"devices\":{\"a\":{\"hidden_bytes\":\"1\",\"moment\":\"load\"}}}",
-                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1,\"moment\":\"tea\"}}}" };
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":-1,\"stage\":\"load\"}}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":\"1\",\"stage\":\"load\"}}}",
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1,\"stage\":\"tea\"}}}" };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_learned l;
         struct vr_err err = { 0 };

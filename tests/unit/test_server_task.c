@@ -49,10 +49,10 @@ static void on_done(void *ctx, const struct vr_child_end *end, const struct vr_e
 #define SH(script)  ((const char *const[]){ "sh", "-c", script, NULL })
 #define ASK(h, ...) ((struct vr_task_ask){ .timeout_ms = 20000, .done = on_done, .ctx = h, __VA_ARGS__ })
 
-static struct vr_task *start(struct vr_tasks *jobs, const struct vr_task_ask *ask)
+static struct vr_task *start(struct vr_tasks *tasks, const struct vr_task_ask *ask)
 {
     struct vr_err err = { 0 };
-    struct vr_task *j = vr_task_start(jobs, ask, &err);
+    struct vr_task *j = vr_task_start(tasks, ask, &err);
     if (!j) fail_msg("%s", err.msg);
     return j;
 }
@@ -111,14 +111,14 @@ static void test_rows(void **state)
 {
     (void)state;
     int fds = n_open_fds();
-    struct vr_tasks *jobs = vr_tasks_new(base, 2, 2);
+    struct vr_tasks *tasks = vr_tasks_new(base, 2, 2);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct row *r = &rows[i];
         struct heard h = { 0 };
         struct vr_task_ask ask =
             ASK(&h, .argv = r->argv, .input = r->input, .n_input = strlen(r->input), .max_output = r->max_output);
         if (r->timeout_ms) ask.timeout_ms = r->timeout_ms;
-        start(jobs, &ask);
+        start(tasks, &ask);
         turn_until(&h.n, 1);
         print_message("%s\n", r->name);
         assert_false(h.no_end);
@@ -130,65 +130,95 @@ static void test_rows(void **state)
             assert_int_equal(h.exit_status, r->exit_status);
             assert_int_equal(h.signal, r->signal);
         }
-        char how[80];
+        struct vr_err why = { 0 };
         struct vr_child_end end = { .exit_status = r->exit_status,
                                     .signal = r->signal,
                                     .timed_out = r->timed_out,
                                     .too_much = r->too_much,
                                     .out.max = r->max_output };
-        assert_contains(vr_task_how(&ask, &end, how, sizeof how), r->how);
+        assert_false(vr_task_failure(&end, ask.timeout_ms, "it", &why));
+        assert_int_equal(why.code, VR_EINTERNAL);
+        assert_contains(why.msg, r->how);
         assert_true(childless());
     }
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
     assert_int_equal(n_open_fds(), fds);
+}
+
+/* What this program says of its failures is data; what is not that is no error of its own. */
+static void test_errors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *out;
+        enum vr_code code; /* VR_OK: it says nothing */
+    } said[] = {
+        { "{\"error\":{\"kind\":\"does_not_fit\",\"message\":\"too large\"}}\n", VR_ENOFIT },
+        { "{\"error\":{\"kind\":\"invalid_request_error\",\"message\":\"too large\"}}", VR_EUSAGE },
+        { "{\"error\":{\"kind\":\"ok\",\"message\":\"too large\"}}", VR_OK },
+        { "{\"error\":{\"kind\":\"tea\",\"message\":\"too large\"}}", VR_OK },
+        { "{\"error\":{\"kind\":\"does_not_fit\"}}", VR_OK },
+        { "{\"fits\":false}", VR_OK },
+        { "vram-llm: too large", VR_OK },
+        { "", VR_OK },
+    };
+    for (size_t i = 0; i < VR_COUNT(said); i++) {
+        struct vr_err err = { 0 };
+        VR_AUTO_CHILD_END end = { .exit_status = 4 };
+        vr_buf_adds(&end.out, said[i].out);
+        assert_int_equal(vr_task_error(&end, &err), said[i].code != VR_OK);
+        assert_int_equal(err.code, said[i].code);
+        assert_false(vr_task_failure(&end, 1000, "planning", &err));
+        assert_string_equal(err.msg, said[i].code ? "too large" : "planning exited with status 4");
+    }
 }
 
 static void test_large_both_ways(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 0);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 0);
     size_t n = 3 << 20;
     char *text = malloc(n);
     memset(text, 'x', n);
     struct heard h = { 0 };
-    start(jobs, &ASK(&h, .argv = SH("cat"), .input = text, .n_input = n));
+    start(tasks, &ASK(&h, .argv = SH("cat"), .input = text, .n_input = n));
     free(text); /* copied */
     turn_until(&h.n, 1);
     assert_int_equal(h.n_out, n);
     assert_int_equal(h.exit_status, 0);
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
 static void test_limits(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 1);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 1);
     struct heard a = { 0 }, b = { 0 }, c = { 0 };
     struct vr_err err = { 0 };
     /* the second one sees what the first one left: they do not run at the same time */
     char script[2][700];
     snprintf(script[0], sizeof script[0], "sleep 0.2; echo x >%s", scratch("order"));
     snprintf(script[1], sizeof script[1], "cat %s", scratch("order"));
-    start(jobs, &ASK(&a, .argv = SH(script[0])));
-    start(jobs, &ASK(&b, .argv = SH(script[1])));
-    assert_null(vr_task_start(jobs, &ASK(&c, .argv = SH("true")), &err));
+    start(tasks, &ASK(&a, .argv = SH(script[0])));
+    start(tasks, &ASK(&b, .argv = SH(script[1])));
+    assert_null(vr_task_start(tasks, &ASK(&c, .argv = SH("true")), &err));
     assert_int_equal(err.code, VR_ENOMEM);
     assert_contains(err.msg, "1 programs run and 1 wait");
     turn_until(&b.n, 1);
     assert_int_equal(a.n, 1);
     assert_string_equal(b.out, "x\n");
     assert_int_equal(c.n, 0);
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
 static void test_cancel(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 2);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 2);
     struct heard a = { 0 }, b = { 0 }, c = { 0 };
-    struct vr_task *running = start(jobs, &ASK(&a, .argv = SH("sleep 1000")));
-    struct vr_task *waiting = start(jobs, &ASK(&b, .argv = SH("echo never")));
-    start(jobs, &ASK(&c, .argv = SH("echo last")));
+    struct vr_task *running = start(tasks, &ASK(&a, .argv = SH("sleep 1000")));
+    struct vr_task *waiting = start(tasks, &ASK(&b, .argv = SH("echo never")));
+    start(tasks, &ASK(&c, .argv = SH("echo last")));
     vr_task_cancel(waiting);
     vr_task_cancel(running);
     vr_task_cancel(NULL);
@@ -196,21 +226,21 @@ static void test_cancel(void **state)
     assert_string_equal(c.out, "last\n");
     assert_int_equal(a.n + b.n, 0);
     assert_true(childless());
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
 static void test_callback_starts_another(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 0);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 0);
     struct heard h = { 0 };
     struct vr_task_ask ask = ASK(&h, .argv = SH("echo again"));
-    h.then = jobs;
+    h.then = tasks;
     h.ask = &ask;
-    start(jobs, &ask);
+    start(tasks, &ask);
     turn_until(&h.n, 2);
     assert_string_equal(h.out, "again\n");
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
 /* Freed in the middle of everything: nobody is left, and nobody hears of it. */
@@ -218,12 +248,12 @@ static void test_free_all(void **state)
 {
     (void)state;
     int fds = n_open_fds();
-    struct vr_tasks *jobs = vr_tasks_new(base, 2, 2);
+    struct vr_tasks *tasks = vr_tasks_new(base, 2, 2);
     struct heard h = { 0 };
-    struct vr_task *one = start(jobs, &ASK(&h, .argv = SH("sleep 1000")));
-    for (int i = 0; i < 3; i++) start(jobs, &ASK(&h, .argv = SH("sleep 1000 & sleep 1000")));
+    struct vr_task *one = start(tasks, &ASK(&h, .argv = SH("sleep 1000")));
+    for (int i = 0; i < 3; i++) start(tasks, &ASK(&h, .argv = SH("sleep 1000 & sleep 1000")));
     vr_task_cancel(one); /* killed, not yet reaped */
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
     vr_tasks_free(NULL);
     assert_int_equal(h.n, 0);
     assert_true(childless());
@@ -234,26 +264,26 @@ static void test_free_all(void **state)
 static void test_status_stolen(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 0);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 0);
     struct heard h = { 0 };
-    start(jobs, &ASK(&h, .argv = SH("true")));
+    start(tasks, &ASK(&h, .argv = SH("true")));
     assert_true(waitpid(-1, NULL, 0) > 0);
     turn_until(&h.n, 1);
     assert_true(h.no_end);
     assert_contains(h.why, "cannot learn how");
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
-/* This program itself: what a job is for. */
+/* This program itself: what a task is for. */
 static void test_self(void **state)
 {
     (void)state;
-    struct vr_tasks *jobs = vr_tasks_new(base, 1, 0);
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 0);
     struct heard h = { 0 };
-    start(jobs, &ASK(&h, .argv = ((const char *const[]){ VR_SELF, "as-a-child", NULL })));
+    start(tasks, &ASK(&h, .argv = ((const char *const[]){ VR_SELF, "as-a-child", NULL })));
     turn_until(&h.n, 1);
     assert_int_equal(h.exit_status, 42);
-    vr_tasks_free(jobs);
+    vr_tasks_free(tasks);
 }
 
 int main(int argc, char **argv)
@@ -261,6 +291,7 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "as-a-child") == 0) return 42;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_errors),
         cmocka_unit_test(test_large_both_ways),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_cancel),

@@ -71,9 +71,9 @@ void vr_batcher_add(struct vr_batcher *b, struct vr_request *r)
     uint32_t n = r->kind == VR_EMBEDDING ? 0 : r->n_prompts * r->n;
     struct vr_choice *choices = calloc(n + 1, sizeof *choices);
     struct vr_err err = { .msg = "out of memory while starting the request" };
-    b->totals.requests++;
+    b->totals.begun++;
     if (!j || !choices) {
-        vr_wire_add_error(b->out, r->id, 503, "server_error", NULL, NULL, err.msg);
+        vr_wire_add_error(b->out, r->id, 503, NULL, NULL, err.msg);
         vr_in_flight_remove(b->live, r);
         vr_request_free(r);
         free(j);
@@ -427,12 +427,12 @@ void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out)
     vr_buf_addf(
         out,
         "],\"n_ctx_seq\":%u,\"running\":%u,\"queued\":%u,\"prompt_tokens\":%llu,\"text_tokens\":%llu,"
-        "\"cached_tokens\":%llu,\"prompt_tok_s\":%.1f,\"text_tok_s\":%.1f,\"batches\":%llu,\"requests\":%llu,"
+        "\"cached_tokens\":%llu,\"prompt_tok_s\":%.1f,\"text_tok_s\":%.1f,\"batches\":%llu,\"begun\":%llu,"
         "\"cancelled\":%llu,\"errors\":%llu,\"preempted\":%llu,\"drafted_tokens\":%llu,\"accepted_tokens\":%llu,"
         "\"filler_tokens\":%llu}",
         b->e->n_ctx_seq, running, queued, (unsigned long long)t->prompt_tokens, (unsigned long long)t->text_tokens,
         (unsigned long long)t->cached_tokens, b->prompt_rate, b->text_rate, (unsigned long long)t->batches,
-        (unsigned long long)t->requests, (unsigned long long)t->cancelled, (unsigned long long)t->errors,
+        (unsigned long long)t->begun, (unsigned long long)t->cancelled, (unsigned long long)t->errors,
         (unsigned long long)t->preempted, (unsigned long long)t->drafted_tokens, (unsigned long long)t->accepted_tokens,
         (unsigned long long)t->filler_tokens);
 }

@@ -54,8 +54,7 @@ void vr_choice_end(struct vr_batcher *b, struct vr_choice *c, enum vr_end reason
 
 void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const char *message)
 {
-    vr_wire_add_error(b->out, j->request->id, status, status >= 500 ? "server_error" : "invalid_request_error", NULL,
-                      NULL, message);
+    vr_wire_add_error(b->out, j->request->id, status, NULL, NULL, message);
     for (uint32_t i = 0; i < j->n; i++) drop(b, &j->choices[i]);
     j->n_left = 0;
     b->totals.errors++;

@@ -48,7 +48,7 @@ struct vr_job {
 };
 
 struct vr_totals {
-    uint64_t prompt_tokens, text_tokens, cached_tokens, batches, requests, cancelled, errors, preempted;
+    uint64_t prompt_tokens, text_tokens, cached_tokens, batches, begun, cancelled, errors, preempted;
     uint64_t drafted_tokens, accepted_tokens, filler_tokens;
 };
 

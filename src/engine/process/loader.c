@@ -30,8 +30,6 @@ struct loading {
 
 /* --- failing --- */
 
-static const char *const moments[] = { [VR_AT_LOAD] = "load", [VR_AT_CONTEXT] = "context", [VR_AT_DECODE] = "decode" };
-
 /* What the devices have left, now that whatever failed has been given back. */
 static void ask_left(struct vr_failure *f)
 {
@@ -65,9 +63,9 @@ static void name_device(struct vr_failure *f)
         if (strcmp(f->left[i].name, f->device) == 0) f->free_bytes = f->left[i].free_bytes;
 }
 
-void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices)
+void vr_failure_explain(struct vr_failure *f, enum vr_load_stage stage, const char *what, bool ask_devices)
 {
-    *f = (struct vr_failure){ .moment = moment };
+    *f = (struct vr_failure){ .stage = stage };
     if (ask_devices) ask_left(f);
     name_device(f);
     if (f->asked_bytes > f->free_bytes && f->device[0] && (f->n_left || f->free_bytes))
@@ -90,32 +88,9 @@ void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char 
 
 static bool refuse(struct loading *l, const struct vr_err *err)
 {
-    *l->why = (struct vr_failure){ .moment = VR_AT_LOAD };
+    *l->why = (struct vr_failure){ .stage = VR_AT_LOAD };
     snprintf(l->why->message, sizeof l->why->message, "%s", err->msg);
     return false;
-}
-
-void vr_failure_json(const struct vr_failure *f, struct vr_buf *out)
-{
-    vr_buf_addf(out, "{\"moment\":\"%s\",\"out_of_memory\":%s,\"device\":", moments[f->moment],
-                f->out_of_memory ? "true" : "false");
-    if (f->device[0])
-        vr_json_add_string(out, f->device);
-    else
-        vr_buf_adds(out, "null");
-    vr_buf_addf(out, ",\"asked_bytes\":%llu,\"free_bytes\":%llu,\"missing_bytes\":%llu,\"message\":",
-                (unsigned long long)f->asked_bytes, (unsigned long long)f->free_bytes,
-                (unsigned long long)f->missing_bytes);
-    vr_json_add_string(out, f->message);
-    vr_buf_adds(out, ",\"left\":[");
-    for (size_t i = 0; i < f->n_left; i++) {
-        vr_buf_addf(out, "%s{\"name\":", i ? "," : "");
-        vr_json_add_string(out, f->left[i].name);
-        vr_buf_addf(out, ",\"free_bytes\":%llu}", (unsigned long long)f->left[i].free_bytes);
-    }
-    vr_buf_adds(out, "],\"log\":");
-    vr_lastlog_json(out, true);
-    vr_buf_adds(out, "}");
 }
 
 /* --- devices --- */

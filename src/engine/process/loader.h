@@ -11,6 +11,7 @@
 #include "engine/params/load_params.h"
 #include "engine/process/sample.h"
 #include "engine/vgpu/vgpu_spec.h"
+#include "engine/wire/failure.h"
 
 struct vr_engine {
     struct llama_model *model;
@@ -44,21 +45,6 @@ struct vr_engine {
     double load_ms, context_ms;
 };
 
-/* Why there is no model. */
-enum vr_moment { VR_AT_LOAD, VR_AT_CONTEXT, VR_AT_DECODE };
-struct vr_failure {
-    enum vr_moment moment;
-    bool out_of_memory;
-    char device[32]; /* "" unknown */
-    uint64_t asked_bytes, free_bytes, missing_bytes;
-    struct {
-        char name[32];
-        uint64_t free_bytes;
-    } left[VR_MAX_VGPUS]; /* what the devices have left after the failure; none: they could not be asked */
-    size_t n_left;
-    char message[1024];
-};
-
 struct vr_load_hooks {
     void (*progress)(void *ctx, const char *moment, int percent);
     bool (*give_up)(void *ctx); /* asked now and then: nobody waits any more */
@@ -73,11 +59,10 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
                     struct vr_failure *why) VR_MUST_CHECK;
 void vr_engine_done(struct vr_engine *e);
 
-/* The READY message; the FAILED message, with the engine's last words. */
+/* The READY message. */
 void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out);
-void vr_failure_json(const struct vr_failure *f, struct vr_buf *out);
 /* Fills in what is known about a shortage of memory. Devices are asked for their free memory unless they are in a state
  * where asking could be the end. */
-void vr_failure_explain(struct vr_failure *f, enum vr_moment moment, const char *what, bool ask_devices);
+void vr_failure_explain(struct vr_failure *f, enum vr_load_stage stage, const char *what, bool ask_devices);
 
 #endif

@@ -4,43 +4,9 @@
 
 #include <string.h>
 
+#include "base/json.h"
+
 #define REPLACEMENT "\xEF\xBF\xBD"
-
-/* What the second byte must be within, by the first (Unicode, table 3-7); n == 0: no character begins so. */
-struct lead {
-    uint8_t n, low, high;
-};
-
-static struct lead lead_of(unsigned char c)
-{
-    if (c < 0x80) return (struct lead){ 1, 0, 0 };
-    if (c < 0xC2) return (struct lead){ 0, 0, 0 };
-    if (c < 0xE0) return (struct lead){ 2, 0x80, 0xBF };
-    if (c == 0xE0) return (struct lead){ 3, 0xA0, 0xBF };
-    if (c == 0xED) return (struct lead){ 3, 0x80, 0x9F };
-    if (c < 0xF0) return (struct lead){ 3, 0x80, 0xBF };
-    if (c == 0xF0) return (struct lead){ 4, 0x90, 0xBF };
-    if (c < 0xF4) return (struct lead){ 4, 0x80, 0xBF };
-    if (c == 0xF4) return (struct lead){ 4, 0x80, 0x8F };
-    return (struct lead){ 0, 0, 0 };
-}
-
-enum verdict { CHARACTER, BROKEN, MORE };
-
-/* Looks at s (n > 0 bytes). *len is the length of the character, or of what one U+FFFD stands for. */
-static enum verdict look(const unsigned char *s, size_t n, size_t *len)
-{
-    struct lead lead = lead_of(s[0]);
-    *len = 1;
-    if (lead.n == 0) return BROKEN;
-    for (size_t i = 1; i < lead.n; i++) {
-        if (i == n) return MORE;
-        bool fits = i == 1 ? s[i] >= lead.low && s[i] <= lead.high : (s[i] & 0xC0) == 0x80;
-        if (!fits) return BROKEN;
-        *len = i + 1;
-    }
-    return CHARACTER;
-}
 
 /* Moves whole characters of s to held; returns how many bytes are left, which begin a character. */
 static size_t absorb(struct vr_text *t, const unsigned char *s, size_t n)
@@ -48,13 +14,13 @@ static size_t absorb(struct vr_text *t, const unsigned char *s, size_t n)
     size_t start = 0, at = 0;
     while (at < n) {
         size_t len;
-        enum verdict v = look(s + at, n - at, &len);
-        if (v == CHARACTER) {
+        enum vr_utf8 v = vr_utf8_look(s + at, n - at, &len);
+        if (v == VR_UTF8_CHARACTER) {
             at += len;
             continue;
         }
         vr_buf_add(&t->held, s + start, at - start);
-        if (v == MORE) return n - at;
+        if (v == VR_UTF8_MORE) return n - at;
         vr_buf_adds(&t->held, REPLACEMENT);
         start = at += len;
     }

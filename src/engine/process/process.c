@@ -42,14 +42,14 @@ struct opening { /* what came before the threads */
     struct vr_buf in; /* bytes behind it */
 };
 
-struct host {
+struct process {
     int fd, wake_fd;
     struct vr_in_flight live;
     struct vr_engine engine;
     struct opening opening;
     atomic_bool up;     /* a model is there */
     atomic_bool failed; /* or will not be */
-    atomic_int moment;  /* an enum vr_moment: how far loading got */
+    atomic_int stage;   /* an enum vr_load_stage: how far it got */
 
     pthread_mutex_t lock; /* of everything below */
     pthread_cond_t work, prepare;
@@ -64,62 +64,62 @@ struct host {
     atomic_size_t waiting;
 };
 
-static struct host *the_host; /* for the abort callback, which gets no context */
+static struct process *the_process; /* for the abort callback, which gets no context */
 
-static void leave(const struct host *h) { _exit(atomic_load(&h->failed)); }
+static void leave(const struct process *proc) { _exit(atomic_load(&proc->failed)); }
 
 /* --- writing --- */
 
 /* The lock is held. False: the front is gone. */
-static bool flush_out(struct host *h)
+static bool flush_out(struct process *proc)
 {
-    while (h->sent < h->out.n) {
-        ssize_t n = send(h->fd, h->out.data + h->sent, h->out.n - h->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    while (proc->sent < proc->out.n) {
+        ssize_t n = send(proc->fd, proc->out.data + proc->sent, proc->out.n - proc->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-        h->sent += (size_t)n;
+        proc->sent += (size_t)n;
     }
-    vr_buf_clear(&h->out);
-    h->sent = 0;
+    vr_buf_clear(&proc->out);
+    proc->sent = 0;
     return true;
 }
 
-static void wake_reader(struct host *h)
+static void wake_reader(struct process *proc)
 {
     uint64_t one = 1;
-    if (write(h->wake_fd, &one, sizeof one) < 0) return; /* it is awake already */
+    if (write(proc->wake_fd, &one, sizeof one) < 0) return; /* it is awake already */
 }
 
 /* Sends frames and empties the buffer. */
-static void send_frames(struct host *h, struct vr_buf *frames)
+static void send_frames(struct process *proc, struct vr_buf *frames)
 {
     if (frames->n == 0 && !frames->failed) return;
-    pthread_mutex_lock(&h->out_lock);
+    pthread_mutex_lock(&proc->out_lock);
     size_t done = 0;
-    if (h->out.n == 0) {
-        ssize_t n = send(h->fd, frames->data, frames->n, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (proc->out.n == 0) {
+        ssize_t n = send(proc->fd, frames->data, frames->n, MSG_DONTWAIT | MSG_NOSIGNAL);
         done = n > 0 ? (size_t)n : 0;
     }
-    if (done < frames->n) vr_buf_add(&h->out, frames->data + done, frames->n - done);
-    bool lost = h->out.failed || frames->failed;
-    atomic_store(&h->waiting, h->out.n - h->sent);
-    bool rest = h->out.n > 0;
-    pthread_mutex_unlock(&h->out_lock);
+    if (done < frames->n) vr_buf_add(&proc->out, frames->data + done, frames->n - done);
+    bool lost = proc->out.failed || frames->failed;
+    atomic_store(&proc->waiting, proc->out.n - proc->sent);
+    bool rest = proc->out.n > 0;
+    pthread_mutex_unlock(&proc->out_lock);
     if (lost) _exit(1); /* a stream with a hole is worse than none: the front sees the hang-up */
-    if (rest) wake_reader(h);
+    if (rest) wake_reader(proc);
     vr_buf_clear(frames);
 }
 
 /* Everything out, however long it takes up to a limit: before the process ends. */
-static void drain(struct host *h)
+static void drain(struct process *proc)
 {
     double end = vr_now_fine_ms() + 2000;
-    pthread_mutex_lock(&h->out_lock);
-    while (h->out.n && flush_out(h) && h->out.n && vr_now_fine_ms() < end) {
-        struct pollfd p = { h->fd, POLLOUT, 0 };
+    pthread_mutex_lock(&proc->out_lock);
+    while (proc->out.n && flush_out(proc) && proc->out.n && vr_now_fine_ms() < end) {
+        struct pollfd p = { proc->fd, POLLOUT, 0 };
         poll(&p, 1, 100);
     }
-    pthread_mutex_unlock(&h->out_lock);
+    pthread_mutex_unlock(&proc->out_lock);
 }
 
 /* --- hearing --- */
@@ -138,66 +138,66 @@ static struct vr_request *pop(struct queue *q)
     return r;
 }
 
-static void refuse(struct host *h, uint32_t id, uint16_t status, const char *message)
+static void refuse(struct process *proc, uint32_t id, uint16_t status, const char *message)
 {
     VR_AUTO_BUF b = { 0 };
-    vr_wire_add_error(&b, id, status, "server_error", NULL, NULL, message);
-    send_frames(h, &b);
+    vr_wire_add_error(&b, id, status, NULL, NULL, message);
+    send_frames(proc, &b);
 }
 
-static void hear_request(struct host *h, const struct vr_frame *f)
+static void hear_request(struct process *proc, const struct vr_frame *f)
 {
     char *json = malloc(f->n + 1);
     if (json) memcpy(json, f->data, f->n);
     struct vr_request *r = json ? vr_request_new(f->id, json, f->n, vr_now_fine_ms()) : NULL;
-    if (!r) return refuse(h, f->id, 503, "out of memory while reading the request");
-    pthread_mutex_lock(&h->lock);
-    bool stopping = h->stopping;
-    pthread_mutex_unlock(&h->lock);
-    if (stopping || !atomic_load(&h->up) || !vr_in_flight_add(&h->live, r)) {
+    if (!r) return refuse(proc, f->id, 503, "out of memory while reading the request");
+    pthread_mutex_lock(&proc->lock);
+    bool stopping = proc->stopping;
+    pthread_mutex_unlock(&proc->lock);
+    if (stopping || !atomic_load(&proc->up) || !vr_in_flight_add(&proc->live, r)) {
         vr_request_free(r);
-        return refuse(h, f->id, 503,
+        return refuse(proc, f->id, 503,
                       stopping ? "the model is being stopped" : "the model does not take this request now");
     }
-    pthread_mutex_lock(&h->lock);
-    push(&h->raw, r);
-    pthread_cond_signal(&h->prepare);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&proc->lock);
+    push(&proc->raw, r);
+    pthread_cond_signal(&proc->prepare);
+    pthread_mutex_unlock(&proc->lock);
 }
 
 /* False: malformed. */
-static bool hear(struct host *h, const struct vr_frame *f)
+static bool hear(struct process *proc, const struct vr_frame *f)
 {
     uint32_t ms = 0;
     switch (f->kind) {
-    case VR_WIRE_REQUEST: hear_request(h, f); return true;
-    case VR_WIRE_CANCEL: vr_in_flight_cancel(&h->live, f->id); break;
+    case VR_WIRE_REQUEST: hear_request(proc, f); return true;
+    case VR_WIRE_CANCEL: vr_in_flight_cancel(&proc->live, f->id); break;
     case VR_WIRE_STATS: break;
     case VR_WIRE_STOP:
         if (!vr_wire_get_stop(f, &ms)) return false;
-        if (!atomic_load(&h->up)) leave(h); /* still loading: nothing to finish */
+        if (!atomic_load(&proc->up)) leave(proc); /* still loading: nothing to finish */
         break;
     default: return false; /* also a second LOAD */
     }
-    pthread_mutex_lock(&h->lock);
-    if (f->kind == VR_WIRE_STATS) h->stats = true;
+    pthread_mutex_lock(&proc->lock);
+    if (f->kind == VR_WIRE_STATS) proc->stats = true;
     if (f->kind == VR_WIRE_STOP) {
-        h->stopping = true;
-        h->stop_ms = vr_now_fine_ms() + ms;
+        proc->stopping = true;
+        proc->stop_ms = vr_now_fine_ms() + ms;
     }
-    pthread_cond_signal(&h->work);
-    pthread_mutex_unlock(&h->lock);
+    pthread_cond_signal(&proc->work);
+    pthread_mutex_unlock(&proc->lock);
     return true;
 }
 
 /* Hears all whole frames in `in`, and takes them out. */
-static bool hear_all(struct host *h, struct vr_buf *in)
+static bool hear_all(struct process *proc, struct vr_buf *in)
 {
     size_t at = 0;
     for (;;) {
         struct vr_frame f;
         long len = vr_wire_parse((const uint8_t *)vr_buf_str(in) + at, in->n - at, VR_FROM_FRONT, &f);
-        if (len < 0 || (len > 0 && !hear(h, &f))) return false;
+        if (len < 0 || (len > 0 && !hear(proc, &f))) return false;
         if (len == 0) break;
         at += (size_t)len;
     }
@@ -207,114 +207,117 @@ static bool hear_all(struct host *h, struct vr_buf *in)
 }
 
 /* Takes what the socket has. False: hung up, or malformed. */
-static bool take(struct host *h, struct vr_buf *in)
+static bool take(struct process *proc, struct vr_buf *in)
 {
     char block[READ_BYTES];
-    ssize_t n = recv(h->fd, block, sizeof block, MSG_DONTWAIT);
+    ssize_t n = recv(proc->fd, block, sizeof block, MSG_DONTWAIT);
     if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
     vr_buf_add(in, block, (size_t)n);
-    return n > 0 && !in->failed && hear_all(h, in);
+    return n > 0 && !in->failed && hear_all(proc, in);
 }
 
 /* Streams that may not go on: cancels them and says when to look again. */
-static int check_stop(struct host *h)
+static int check_stop(struct process *proc)
 {
-    pthread_mutex_lock(&h->lock);
-    double left = h->stopping ? h->stop_ms - vr_now_fine_ms() : -1;
-    bool over = h->stopping && left <= 0;
-    if (over) h->stop_ms = vr_now_fine_ms() + 1000; /* asked again, should new ones have come in between */
-    pthread_mutex_unlock(&h->lock);
-    if (over) vr_in_flight_cancel_all(&h->live);
+    pthread_mutex_lock(&proc->lock);
+    double left = proc->stopping ? proc->stop_ms - vr_now_fine_ms() : -1;
+    bool over = proc->stopping && left <= 0;
+    if (over) proc->stop_ms = vr_now_fine_ms() + 1000; /* asked again, should new ones have come in between */
+    pthread_mutex_unlock(&proc->lock);
+    if (over) vr_in_flight_cancel_all(&proc->live);
     return over ? 1000 : left > 0 ? (int)left + 1 : -1;
 }
 
 static void *reader(void *ctx)
 {
-    struct host *h = ctx;
-    if (!hear_all(h, &h->opening.in)) leave(h);
+    struct process *proc = ctx;
+    if (!hear_all(proc, &proc->opening.in)) leave(proc);
     for (;;) {
-        bool more = atomic_load(&h->waiting) > 0;
-        struct pollfd p[2] = { { h->fd, (short)(POLLIN | (more ? POLLOUT : 0)), 0 }, { h->wake_fd, POLLIN, 0 } };
-        if (poll(p, 2, check_stop(h)) < 0 && errno != EINTR) _exit(1);
+        bool more = atomic_load(&proc->waiting) > 0;
+        struct pollfd p[2] = { { proc->fd, (short)(POLLIN | (more ? POLLOUT : 0)), 0 }, { proc->wake_fd, POLLIN, 0 } };
+        if (poll(p, 2, check_stop(proc)) < 0 && errno != EINTR) _exit(1);
         if (p[1].revents) {
             uint64_t count;
-            if (read(h->wake_fd, &count, sizeof count) < 0) continue;
+            if (read(proc->wake_fd, &count, sizeof count) < 0) continue;
         }
         if (p[0].revents & POLLOUT) {
-            pthread_mutex_lock(&h->out_lock);
-            bool ok = flush_out(h);
-            atomic_store(&h->waiting, h->out.n - h->sent);
-            pthread_mutex_unlock(&h->out_lock);
-            if (!ok) leave(h);
+            pthread_mutex_lock(&proc->out_lock);
+            bool ok = flush_out(proc);
+            atomic_store(&proc->waiting, proc->out.n - proc->sent);
+            pthread_mutex_unlock(&proc->out_lock);
+            if (!ok) leave(proc);
         }
         /* nobody is there any more: the memory is wanted by others, and nothing of ours needs a farewell */
-        if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) && !take(h, &h->opening.in)) leave(h);
+        if ((p[0].revents & (POLLIN | POLLHUP | POLLERR)) && !take(proc, &proc->opening.in)) leave(proc);
     }
 }
 
 /* --- preparing --- */
 
-static void prepare(struct host *h, struct vr_request *r)
+static void prepare(struct process *proc, struct vr_request *r)
 {
     struct vr_refusal why;
-    bool ok = vr_request_read(r, &h->engine, &why); /* also when it is cancelled: its ENDs are counted by its choices */
+    bool ok =
+        vr_request_read(r, &proc->engine, &why); /* also when it is cancelled: its ENDs are counted by its choices */
     if (!ok) {
         VR_AUTO_BUF b = { 0 };
-        vr_wire_add_error(&b, r->id, why.status, why.type, why.param[0] ? why.param : NULL, why.code, why.message);
-        vr_in_flight_remove(&h->live, r);
+        vr_wire_add_error(&b, r->id, (uint16_t)why.status, why.param[0] ? why.param : NULL, why.code, why.message);
+        vr_in_flight_remove(&proc->live, r);
         vr_request_free(r);
-        send_frames(h, &b);
+        send_frames(proc, &b);
     }
-    pthread_mutex_lock(&h->lock);
-    if (ok) push(&h->ready, r);
-    h->preparing = false;
-    pthread_cond_signal(&h->work);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&proc->lock);
+    if (ok) push(&proc->ready, r);
+    proc->preparing = false;
+    pthread_cond_signal(&proc->work);
+    pthread_mutex_unlock(&proc->lock);
 }
 
 static void *preparer(void *ctx)
 {
-    struct host *h = ctx;
+    struct process *proc = ctx;
     for (;;) {
-        pthread_mutex_lock(&h->lock);
+        pthread_mutex_lock(&proc->lock);
         struct vr_request *r;
-        while (!(r = pop(&h->raw))) pthread_cond_wait(&h->prepare, &h->lock);
-        h->preparing = true;
-        pthread_mutex_unlock(&h->lock);
-        prepare(h, r);
+        while (!(r = pop(&proc->raw))) pthread_cond_wait(&proc->prepare, &proc->lock);
+        proc->preparing = true;
+        pthread_mutex_unlock(&proc->lock);
+        prepare(proc, r);
     }
     return NULL;
 }
 
 /* --- loading --- */
 
-static void say_progress(void *ctx, const char *moment, int percent)
+static void say_progress(void *ctx, const char *step, int percent)
 {
-    struct host *h = ctx;
-    atomic_store(&h->moment, strcmp(moment, "load") == 0      ? VR_AT_LOAD
-                             : strcmp(moment, "context") == 0 ? VR_AT_CONTEXT
-                                                              : VR_AT_DECODE);
+    struct process *proc = ctx;
+    enum vr_load_stage stage;
+    if (!vr_load_stage_parse(step, &stage)) stage = VR_AT_DECODE; /* warming up computes */
+    atomic_store(&proc->stage, stage);
     VR_AUTO_BUF b = { 0 };
     size_t at = vr_wire_open(&b, VR_WIRE_PROGRESS, 0);
-    vr_buf_addf(&b, "{\"moment\":\"%s\",\"percent\":%d}", moment, percent);
+    vr_buf_addf(&b, "{\"stage\":\"%s\",\"percent\":%d}", step, percent);
     vr_wire_close(&b, at);
-    send_frames(h, &b);
+    send_frames(proc, &b);
 }
 
 static bool wants_abort(void *ctx)
 {
-    return atomic_load_explicit(&((struct host *)ctx)->live.abort, memory_order_relaxed);
+    return atomic_load_explicit(&((struct process *)ctx)->live.abort, memory_order_relaxed);
 }
 
-static void say_failed(struct host *h, const struct vr_failure *why)
+static void say_failed(struct process *proc, const struct vr_failure *why)
 {
-    atomic_store(&h->failed, true);
+    atomic_store(&proc->failed, true);
     VR_AUTO_BUF b = { 0 };
+    VR_AUTO_BUF log = { 0 };
+    vr_lastlog_json(&log, true);
     size_t at = vr_wire_open(&b, VR_WIRE_FAILED, 0);
-    vr_failure_json(why, &b);
+    vr_failure_write(why, vr_buf_str(&log), &b);
     vr_wire_close(&b, at);
-    send_frames(h, &b);
-    drain(h);
+    send_frames(proc, &b);
+    drain(proc);
 }
 
 /* llama.cpp is about to abort the process: the front is told why. */
@@ -324,20 +327,20 @@ static void on_abort(const char *message)
     struct vr_failure why;
     if (atomic_flag_test_and_set(&once)) return;
     vr_lastlog_add(message);
-    vr_failure_explain(&why, (enum vr_moment)atomic_load(&the_host->moment), "the engine broke off", false);
-    say_failed(the_host, &why);
+    vr_failure_explain(&why, (enum vr_load_stage)atomic_load(&the_process->stage), "the engine broke off", false);
+    say_failed(the_process, &why);
     _exit(1);
 }
 
 /* Reads the first frame, which must be LOAD. False: hung up, or malformed. */
-static bool hear_load(struct host *h)
+static bool hear_load(struct process *proc)
 {
-    struct vr_buf *in = &h->opening.in;
+    struct vr_buf *in = &proc->opening.in;
     struct vr_frame f;
     long len;
     while ((len = vr_wire_parse((const uint8_t *)vr_buf_str(in), in->n, VR_FROM_FRONT, &f)) == 0) {
         char block[READ_BYTES];
-        ssize_t n = recv(h->fd, block, sizeof block, 0);
+        ssize_t n = recv(proc->fd, block, sizeof block, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) return false;
         vr_buf_add(in, block, (size_t)n);
@@ -345,8 +348,8 @@ static bool hear_load(struct host *h)
     }
     if (len < 0 || f.kind != VR_WIRE_LOAD) return false;
     json_error_t at;
-    h->opening.load = json_loadb((const char *)f.data, f.n, JSON_REJECT_DUPLICATES, &at);
-    if (!h->opening.load) h->opening.load = json_null(); /* which is refused with a sentence */
+    proc->opening.load = json_loadb((const char *)f.data, f.n, JSON_REJECT_DUPLICATES, &at);
+    if (!proc->opening.load) proc->opening.load = json_null(); /* which is refused with a sentence */
     memmove(in->data, in->data + len, in->n - (size_t)len);
     in->n -= (size_t)len;
     return true;
@@ -362,40 +365,40 @@ static void prove_cpu(json_t *load)
         json_object_set_new(load, "cpu", json_string(path));
 }
 
-static bool load(struct host *h)
+static bool load(struct process *proc)
 {
-    const json_t *plan = h->opening.load;
-    const struct vr_load_hooks hooks = { .progress = say_progress, .abort = wants_abort, .ctx = h };
+    const json_t *plan = proc->opening.load;
+    const struct vr_load_hooks hooks = { .progress = say_progress, .abort = wants_abort, .ctx = proc };
     struct vr_failure why;
-    if (!vr_engine_load(plan, &hooks, &h->engine, &why)) return say_failed(h, &why), false;
+    if (!vr_engine_load(plan, &hooks, &proc->engine, &why)) return say_failed(proc, &why), false;
     VR_AUTO_BUF b = { 0 };
     size_t at = vr_wire_open(&b, VR_WIRE_READY, 0);
-    vr_engine_ready_json(&h->engine, &b);
+    vr_engine_ready_json(&proc->engine, &b);
     vr_wire_close(&b, at);
-    atomic_store(&h->up, true);
-    send_frames(h, &b);
+    atomic_store(&proc->up, true);
+    send_frames(proc, &b);
     return true;
 }
 
 /* --- working --- */
 
 /* Everything is done that was asked for before STOP. The lock is held. */
-static bool is_over(const struct host *h, const struct vr_batcher *b)
+static bool is_over(const struct process *proc, const struct vr_batcher *b)
 {
-    return h->stopping && !h->raw.head && !h->preparing && !h->ready.head && !vr_batcher_busy(b);
+    return proc->stopping && !proc->raw.head && !proc->preparing && !proc->ready.head && !vr_batcher_busy(b);
 }
 
 /* New requests to the batcher; waits when there is nothing else to do. False: it is time to end. */
-static bool take_work(struct host *h, struct vr_batcher *b, bool idle, bool *stats)
+static bool take_work(struct process *proc, struct vr_batcher *b, bool idle, bool *stats)
 {
     struct vr_request *r;
-    pthread_mutex_lock(&h->lock);
-    while (idle && !h->ready.head && !h->stats && !is_over(h, b)) pthread_cond_wait(&h->work, &h->lock);
-    while ((r = pop(&h->ready))) vr_batcher_add(b, r);
-    *stats = h->stats;
-    h->stats = false;
-    bool over = is_over(h, b);
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_lock(&proc->lock);
+    while (idle && !proc->ready.head && !proc->stats && !is_over(proc, b)) pthread_cond_wait(&proc->work, &proc->lock);
+    while ((r = pop(&proc->ready))) vr_batcher_add(b, r);
+    *stats = proc->stats;
+    proc->stats = false;
+    bool over = is_over(proc, b);
+    pthread_mutex_unlock(&proc->lock);
     return !over;
 }
 
@@ -407,7 +410,7 @@ static void say_status(struct vr_batcher *b, struct vr_buf *frames)
 }
 
 struct worker {
-    struct host *h;
+    struct process *proc;
     struct vr_batcher *b;
     struct vr_buf frames;
     bool idle, dead;
@@ -418,15 +421,15 @@ struct worker {
 /* Once around: what is new, a step, what came of it. False: it is time to end. */
 static bool turn(struct worker *w)
 {
-    struct host *h = w->h;
+    struct process *proc = w->proc;
     bool stats;
-    if (atomic_load(&h->waiting) > PAUSE_BYTES) { /* the front does not read: let it */
-        struct pollfd p = { h->fd, POLLOUT, 0 };
+    if (atomic_load(&proc->waiting) > PAUSE_BYTES) { /* the front does not read: let it */
+        struct pollfd p = { proc->fd, POLLOUT, 0 };
         poll(&p, 1, 20);
         w->idle = false;
         return true;
     }
-    if (!take_work(h, w->b, w->idle, &stats)) return false;
+    if (!take_work(proc, w->b, w->idle, &stats)) return false;
     bool did = vr_batcher_step(w->b, &w->dead, &w->why);
     if (w->dead) return false;
     double now = vr_now_fine_ms();
@@ -435,41 +438,41 @@ static bool turn(struct worker *w)
         say_status(w->b, &w->frames);
         w->said_ms = now;
     }
-    send_frames(h, &w->frames);
+    send_frames(proc, &w->frames);
     w->idle = !did && !vr_batcher_busy(w->b);
     return true;
 }
 
 static bool turn_within(void *ctx) { return turn(ctx); }
 
-static int work(struct host *h)
+static int work(struct process *proc)
 {
-    struct worker w = { .h = h, .idle = true };
+    struct worker w = { .proc = proc, .idle = true };
     struct vr_err err;
-    w.b = vr_batcher_new(&h->engine, &h->live, &w.frames, &err);
+    w.b = vr_batcher_new(&proc->engine, &proc->live, &w.frames, &err);
     if (!w.b) {
         vr_failure_explain(&w.why, VR_AT_CONTEXT, err.msg, true);
-        return say_failed(h, &w.why), 1;
+        return say_failed(proc, &w.why), 1;
     }
     vr_batcher_share(w.b, turn_within, &w);
     while (turn(&w)) {}
-    send_frames(h, &w.frames);
-    if (w.dead) say_failed(h, &w.why);
-    drain(h);
+    send_frames(proc, &w.frames);
+    if (w.dead) say_failed(proc, &w.why);
+    drain(proc);
     return w.dead ? 1 : 0;
 }
 
 /* --- the process --- */
 
 struct errand {
-    struct host *h;
+    struct process *proc;
     int status;
 };
 
 static void *run(void *ctx)
 {
     struct errand *e = ctx;
-    e->status = load(e->h) ? work(e->h) : 1;
+    e->status = load(e->proc) ? work(e->proc) : 1;
     return NULL;
 }
 
@@ -485,17 +488,17 @@ static bool start(pthread_t *t, void *(*fn)(void *), void *ctx, bool deep)
 
 int vr_engine_process(int fd)
 {
-    static struct host h; /* threads may outlive this function by a moment */
-    h.fd = fd;
-    h.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    h.raw.tail = &h.raw.head;
-    h.ready.tail = &h.ready.head;
-    pthread_mutex_init(&h.lock, NULL);
-    pthread_mutex_init(&h.out_lock, NULL);
-    pthread_cond_init(&h.work, NULL);
-    pthread_cond_init(&h.prepare, NULL);
-    vr_in_flight_init(&h.live);
-    the_host = &h;
+    static struct process proc; /* threads may outlive this function by a moment */
+    proc.fd = fd;
+    proc.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    proc.raw.tail = &proc.raw.head;
+    proc.ready.tail = &proc.ready.head;
+    pthread_mutex_init(&proc.lock, NULL);
+    pthread_mutex_init(&proc.out_lock, NULL);
+    pthread_cond_init(&proc.work, NULL);
+    pthread_cond_init(&proc.prepare, NULL);
+    vr_in_flight_init(&proc.live);
+    the_process = &proc;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a terminal's Ctrl-C is for the front, which says STOP */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -504,11 +507,11 @@ int vr_engine_process(int fd)
     vr_bridge_quiet();
     ggml_set_abort_callback(on_abort);
 
-    if (!hear_load(&h)) return 1;
-    prove_cpu(h.opening.load);
+    if (!hear_load(&proc)) return 1;
+    prove_cpu(proc.opening.load);
     pthread_t threads[3];
-    struct errand errand = { &h, 1 };
-    if (h.wake_fd < 0 || !start(&threads[0], reader, &h, false) || !start(&threads[1], preparer, &h, true) ||
+    struct errand errand = { &proc, 1 };
+    if (proc.wake_fd < 0 || !start(&threads[0], reader, &proc, false) || !start(&threads[1], preparer, &proc, true) ||
         !start(&threads[2], run, &errand, true))
         return 1;
     pthread_join(threads[2], NULL);

@@ -1,7 +1,8 @@
 /* A request, read: from the JSON of a REQUEST message to tokens, sampling settings, grammar and parser.
  *
- * All that can be refused is refused here, before the model is asked for anything, and all that takes long without the
- * model (templates, tokens, grammars) is done here, in a thread of its own. */
+ * The front has checked it (vr_request_check), which is relied on here. What only the model can refuse is refused
+ * here, before it computes anything, and all that takes long without computing (templates, tokens, grammars) is done
+ * here, in a thread of its own. */
 #ifndef VR_ENGINE_PROCESS_REQUEST_H
 #define VR_ENGINE_PROCESS_REQUEST_H
 
@@ -10,8 +11,7 @@
 #include "base/arena.h"
 #include "engine/process/loader.h"
 #include "engine/wire/limits.h"
-
-enum vr_request_kind { VR_CHAT, VR_COMPLETION, VR_EMBEDDING };
+#include "engine/wire/request_check.h"
 
 struct vr_picture {        /* of a prompt */
     uint32_t at, n, n_pos; /* its first token, tokens and positions */
@@ -48,14 +48,6 @@ struct vr_request {
     struct vr_chat *chat;       /* NULL: no chat */
     struct vr_grammar *grammar; /* NULL: none; at the beginning, to be copied for each choice */
     struct vr_arena arena;
-};
-
-/* Why a request is refused, as the client is told. */
-struct vr_refusal {
-    uint16_t status;
-    const char *type, *code; /* code may be NULL */
-    char param[64];          /* "" none */
-    char message[1100];
 };
 
 /* Takes over `json` (malloc'd). NULL when memory is out: json is freed then, too. */

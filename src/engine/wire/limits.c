@@ -23,7 +23,7 @@ struct symbol {
 struct reader {
     const char *at, *end;
     struct symbol *symbols; /* open addressing by name */
-    size_t n_slots, n_symbols;
+    size_t n_buckets, n_symbols;
     size_t *firsts; /* symbol indices */
     size_t n_firsts, cap_firsts;
     size_t n_rules;
@@ -35,11 +35,11 @@ struct reader {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '-' || c == '_'; }
 
-/* The slot of a name; SIZE_MAX when there are too many. */
+/* The bucket of a name; SIZE_MAX when there are too many. */
 static size_t find(struct reader *r, const char *name, size_t n)
 {
-    size_t i = vr_hash(name, n, 0) & (r->n_slots - 1);
-    for (;; i = (i + 1) & (r->n_slots - 1)) {
+    size_t i = vr_hash(name, n, 0) & (r->n_buckets - 1);
+    for (;; i = (i + 1) & (r->n_buckets - 1)) {
         struct symbol *s = &r->symbols[i];
         if (s->name && s->n == n && memcmp(s->name, name, n) == 0) return i;
         if (s->name) continue;
@@ -271,7 +271,7 @@ static bool count_all_paths(struct reader *r)
     VR_AUTO_FREE size_t *next = calloc(r->n_symbols + 1, sizeof *next);
     if (!stack || !next) return vr_fail_nomem(r->err, "reading a grammar");
     double all = 0;
-    for (size_t i = 0; i < r->n_slots; i++) {
+    for (size_t i = 0; i < r->n_buckets; i++) {
         if (!r->symbols[i].name) continue;
         if (!r->symbols[i].known && !count_paths(r, i, stack, next)) return false;
         all += r->symbols[i].paths;
@@ -287,8 +287,8 @@ bool vr_limit_grammar(const char *gbnf, size_t n, struct vr_err *err)
     if (memchr(gbnf, '\0', n)) return vr_fail(err, VR_EUSAGE, "the grammar holds a NUL");
     if (n >= 11 && memcmp(gbnf, "%llguidance", 11) == 0)
         return vr_fail(err, VR_EUSAGE, "the grammar is one of llguidance, which this engine does not have: write GBNF");
-    struct reader r = { .at = gbnf, .end = gbnf + n, .n_slots = 4 * VR_MOST_GRAMMAR_RULES, .err = err };
-    r.symbols = calloc(r.n_slots, sizeof *r.symbols);
+    struct reader r = { .at = gbnf, .end = gbnf + n, .n_buckets = 4 * VR_MOST_GRAMMAR_RULES, .err = err };
+    r.symbols = calloc(r.n_buckets, sizeof *r.symbols);
     if (!r.symbols) return vr_fail_nomem(err, "reading a grammar");
     bool ok = true;
     skip_space(&r, true);
@@ -297,19 +297,4 @@ bool vr_limit_grammar(const char *gbnf, size_t n, struct vr_err *err)
     free(r.symbols);
     free(r.firsts);
     return ok;
-}
-
-bool vr_limit_depth(const json_t *j, unsigned depth)
-{
-    if (!json_is_object(j) && !json_is_array(j)) return true;
-    if (depth == 0) return false;
-    size_t i;
-    const json_t *v;
-    const char *key;
-    if (json_is_array(j)) {
-        json_array_foreach(j, i, v) if (!vr_limit_depth(v, depth - 1)) return false;
-        return true;
-    }
-    json_object_foreach((json_t *)(uintptr_t)j, key, v) if (!vr_limit_depth(v, depth - 1)) return false;
-    return true;
 }

@@ -5,7 +5,8 @@
 #ifndef VR_ENGINE_WIRE_LIMITS_H
 #define VR_ENGINE_WIRE_LIMITS_H
 
-#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 #include "base/err.h"
 
@@ -17,8 +18,5 @@ enum vr_limit {
 
 /* A grammar in llama.cpp's GBNF, of n bytes. The message says what is too much; syntax is the engine's business. */
 bool vr_limit_grammar(const char *gbnf, size_t n, struct vr_err *err) VR_MUST_CHECK;
-
-/* A JSON value that is no deeper than `depth`. */
-bool vr_limit_depth(const json_t *j, unsigned depth);
 
 #endif

@@ -3,7 +3,10 @@
 #include "engine/wire/picture.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
+
+#include <openssl/evp.h>
 
 #include "engine/wire/limits.h"
 
@@ -57,48 +60,48 @@ bool vr_picture_size(const uint8_t *data, size_t n, uint32_t *width, uint32_t *h
     return true;
 }
 
-static int digit(char c)
+bool vr_picture_url(const char *url, size_t n, size_t *skip, struct vr_err *err)
 {
-    if (c >= 'A' && c <= 'Z') return c - 'A';
-    if (c >= 'a' && c <= 'z') return c - 'a' + 26;
-    if (c >= '0' && c <= '9') return c - '0' + 52;
-    return c == '+' || c == '-' ? 62 : c == '/' || c == '_' ? 63 : -1;
+    static const char *const heads[] = { "data:image/png;base64,", "data:image/jpeg;base64,",
+                                         "data:image/jpg;base64," };
+    for (size_t i = 0; i < VR_COUNT(heads); i++) {
+        size_t len = strlen(heads[i]);
+        if (n <= len || memcmp(url, heads[i], len) != 0) continue;
+        if (skip) *skip = len;
+        return true;
+    }
+    return vr_fail(err, VR_EUSAGE,
+                   "a picture must come as data:image/png;base64,... or data:image/jpeg;base64,...: this server "
+                   "fetches nothing from other places");
 }
 
-/* Base64, with or without '=' behind it. `out` has room for 3 bytes per 4 letters. */
-static bool decode(const char *s, size_t n, uint8_t *out, size_t *len)
+/* Base64, also of the alphabet for URLs, with or without '=' behind it. OpenSSL wants it whole, plain and padded, and
+ * takes white space at both ends, which is none of the alphabet. `out` has room for 3 bytes per 4 letters begun. */
+static bool decode(const char *s, size_t n, uint8_t *out, size_t *len, struct vr_err *err)
 {
-    uint32_t bits = 0;
-    size_t have = 0;
     while (n && s[n - 1] == '=') n--;
-    if (n % 4 == 1) return false;
-    *len = 0;
-    for (size_t i = 0; i < n; i++) {
-        int d = digit(s[i]);
-        if (d < 0) return false;
-        bits = bits << 6 | (uint32_t)d;
-        have += 6;
-        if (have < 8) continue;
-        have -= 8;
-        out[(*len)++] = (uint8_t)(bits >> have);
+    size_t padded = (n + 3) / 4 * 4;
+    VR_AUTO_FREE uint8_t *text = malloc(padded + 1);
+    if (!text) return vr_fail_nomem(err, "reading a picture");
+    bool ok = n % 4 != 1 && padded <= INT_MAX;
+    for (size_t i = 0; ok && i < n; i++) {
+        ok = s[i] != '=' && !strchr(" \t\r\n\v\f", s[i]);
+        text[i] = (uint8_t)(s[i] == '-' ? '+' : s[i] == '_' ? '/' : s[i]);
     }
+    memset(text + n, '=', padded - n);
+    int got = ok ? EVP_DecodeBlock(out, text, (int)padded) : -1;
+    if (got < 0) return vr_fail(err, VR_EUSAGE, "it is not valid base64");
+    *len = (size_t)got - (padded - n);
     return true;
 }
 
 bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct vr_picture_file *out, struct vr_err *err)
 {
-    static const char *const heads[] = { "data:image/png;base64,", "data:image/jpeg;base64,",
-                                         "data:image/jpg;base64," };
-    size_t skip = 0;
-    for (size_t i = 0; i < VR_COUNT(heads); i++)
-        if (n > strlen(heads[i]) && strncmp(url, heads[i], strlen(heads[i])) == 0) skip = strlen(heads[i]);
-    if (!skip)
-        return vr_fail(err, VR_EUSAGE,
-                       "a picture must come as data:image/png;base64,... or data:image/jpeg;base64,...: this server "
-                       "fetches nothing from other places");
+    size_t skip;
+    if (!vr_picture_url(url, n, &skip, err)) return false;
     uint8_t *data = vr_arena_alloc(arena, (n - skip) / 4 * 3 + 3, 1);
     if (!data) return vr_fail_nomem(err, "reading a picture");
     *out = (struct vr_picture_file){ .data = data };
-    if (!decode(url + skip, n - skip, data, &out->n)) return vr_fail(err, VR_EUSAGE, "it is not valid base64");
-    return vr_picture_size(data, out->n, &out->width, &out->height, err);
+    return decode(url + skip, n - skip, data, &out->n, err) &&
+           vr_picture_size(data, out->n, &out->width, &out->height, err);
 }

@@ -15,7 +15,10 @@ struct vr_picture_file {
     uint32_t width, height; /* as the file's header says */
 };
 
-/* Reads "data:image/png;base64,...". Other addresses are refused: nothing is fetched from anywhere. Pure. */
+/* "data:image/png;base64,...", whose bytes are not looked at; *skip (may be NULL) is where they begin. Other addresses
+ * are refused: nothing is fetched from anywhere. Pure. */
+bool vr_picture_url(const char *url, size_t n, size_t *skip, struct vr_err *err) VR_MUST_CHECK;
+/* Reads such an address. Pure. */
 bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct vr_picture_file *out,
                      struct vr_err *err) VR_MUST_CHECK;
 /* Width and height from the header of a PNG or JPEG file; false for anything else, or for more pixels than are taken.

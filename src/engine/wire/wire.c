@@ -207,16 +207,14 @@ static void add_string_or_null(struct vr_buf *out, const char *s)
         vr_buf_adds(out, "null");
 }
 
-void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *type, const char *param,
-                       const char *code, const char *message)
+void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *param, const char *code,
+                       const char *message)
 {
     const uint8_t p[ERROR_HEAD] = { (uint8_t)status, (uint8_t)(status >> 8) };
     size_t at = vr_wire_open(out, VR_WIRE_ERROR, id);
     vr_buf_add(out, p, sizeof p);
     vr_buf_adds(out, "{\"message\":");
     vr_json_add_string(out, message);
-    vr_buf_adds(out, ",\"type\":");
-    vr_json_add_string(out, type);
     vr_buf_adds(out, ",\"param\":");
     add_string_or_null(out, param);
     vr_buf_adds(out, ",\"code\":");

@@ -26,15 +26,8 @@
  *                                      devices that this process makes up
  * Everything but "model" may be absent; what is not listed is refused. engine/params reads and writes it.
  *
- * REQUEST: the validated body with OpenAI's names and "kind": "chat" | "completion" | "embedding". Read here:
- *   all texts   n, max_tokens or max_completion_tokens, temperature, top_p, top_k, min_p, presence_penalty,
- *               frequency_penalty, repeat_penalty, repeat_last_n, seed, logit_bias, stop, stream, logprobs,
- *               top_logprobs, ignore_eos, grammar, cache_prompt
- *   chat        messages, tools, tool_choice, parallel_tool_calls, response_format, reasoning_effort,
- *               reasoning_format ("none": tags stay in the text), chat_template_kwargs
- *   completion  prompt (a string, token ids, or an array of either), echo, response_format
- *   embedding   input (a string, token ids, or an array of either)
- * Others are the front's business (model, user, stream_options, encoding_format, ...) and are passed over.
+ * REQUEST: a body that passed vr_request_check(), with the fields that request_fields.def marks TAKE, under OpenAI's
+ * names, and "kind": "chat" | "completion" | "embedding". The engine relies on their types and ranges.
  * "stream" true sends every piece of text as soon as it is sure; otherwise pieces are collected.
  *
  * A text request has n choices per prompt: choice = prompt * n + k. What comes back: one BEGIN, then DELTAs, and one
@@ -46,15 +39,16 @@
  *   "vision":bool,"chat":{"template":bool,"tools":bool,"parallel_tools":bool,"reasoning":bool,"system":bool},"threads","cpu",
  *   "load_ms","context_ms","devices":[{"name","model_bytes","context_bytes","compute_bytes","free_bytes"}],"host":{...},
  *   "draft":{"devices","host"}}
- * FAILED: {"moment":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
+ * FAILED (failure.h):
+ * {"stage":"load"|"context"|"decode","out_of_memory":bool,"device":"CUDA1"|null,"asked_bytes","free_bytes",
  *   "missing_bytes","message","left":[{"name","free_bytes"}],"log":["the engine's last lines"]}
  *   bytes are 0 where unknown; "left" is what devices had free after the failure, empty when they could not be asked
- * PROGRESS: {"moment":"load"|"context"|"warmup","percent":42}
- * ERROR: {"message","type","param":string|null,"code":string|null}
+ * PROGRESS: {"stage":"load"|"context"|"warmup","percent":42}
+ * ERROR: {"message","param":string|null,"code":string|null}; its type follows from the status
  * STATUS: {"slots":[{"id","state":"idle"|"prompt"|"text","request","n_cached","n_prompt","n_text"}],"n_ctx_seq",
  *   "running","queued","prompt_tokens","text_tokens","cached_tokens","prompt_tok_s","text_tok_s","batches",
- *   "requests","cancelled","errors","preempted","drafted_tokens","accepted_tokens","filler_tokens"}
- *   totals since the start; rates over the last second or so */
+ *   "begun","cancelled","errors","preempted","drafted_tokens","accepted_tokens","filler_tokens"}
+ *   totals of requests and tokens since this process was started; rates over the last second or so */
 #ifndef VR_ENGINE_WIRE_WIRE_H
 #define VR_ENGINE_WIRE_WIRE_H
 
@@ -148,8 +142,8 @@ void vr_wire_add_delta(struct vr_buf *out, uint32_t id, uint8_t choice, enum vr_
 void vr_wire_add_end(struct vr_buf *out, uint32_t id, const struct vr_wire_end *e);
 void vr_wire_add_result(struct vr_buf *out, uint32_t id, uint32_t index, uint32_t n_tokens, const float *v, uint32_t n);
 /* param and code may be NULL. */
-void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *type, const char *param,
-                       const char *code, const char *message);
+void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *param, const char *code,
+                       const char *message);
 void vr_wire_add_stop(struct vr_buf *out, uint32_t ms);
 
 bool vr_wire_get_begin(const struct vr_frame *f, struct vr_wire_begin *out) VR_MUST_CHECK;

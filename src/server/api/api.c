@@ -20,7 +20,7 @@ void vr_answer_health(struct vr_conn *c, const struct vr_incoming *r)
     bool ok = e->state == VR_WORKER_READY && !f->stopping;
     VR_AUTO_BUF out = { 0 };
     vr_buf_addf(&out, "{\"status\":\"%s\"", state_of(f));
-    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"moment\":\"%s\"", e->percent, e->moment);
+    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"stage\":\"%s\"", e->percent, e->stage);
     if (!ok && *e->trouble) {
         vr_buf_adds(&out, ",\"reason\":");
         vr_json_add_string(&out, e->trouble);
@@ -40,8 +40,7 @@ void vr_answer_metrics(struct vr_conn *c, const struct vr_incoming *r)
 void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
 {
     (void)r;
-    const struct vr_worker *e = &c->front->engine;
-    const struct vr_buf *plan = e->replanned ? &e->load.plan_json : &c->front->config->load->plan_json;
+    const struct vr_buf *plan = &c->front->engine.load->plan_json;
     if (plan->n == 0) {
         vr_reply_error(c, 404, NULL, "no_plan", "this model was not placed by a plan");
         return;
@@ -52,9 +51,9 @@ void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
 static void add_engine(struct vr_buf *out, const struct vr_front *f)
 {
     const struct vr_worker *e = &f->engine;
-    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"moment\":", vr_worker_state_name(e->state),
+    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"stage\":", vr_worker_state_name(e->state),
                 e->percent);
-    vr_json_add_string(out, e->moment);
+    vr_json_add_string(out, e->stage);
     vr_buf_addf(out, ",\"pid\":%d,\"starts\":%u,\"plans_again\":%u,\"trouble\":", (int)e->pid, e->n_starts, e->n_plans);
     if (*e->trouble)
         vr_json_add_string(out, e->trouble);
@@ -76,11 +75,13 @@ void vr_answer_api_status(struct vr_conn *c, const struct vr_incoming *r)
     vr_buf_addf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"model\":%s,\"uptime_s\":%.1f,", state_of(f), VR_VERSION,
                 vr_buf_str(&f->model_json), (double)(vr_now_ms() - f->started_ms) / 1e3);
     vr_buf_addf(&out,
-                "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"texts_in_flight\":%u,"
+                "\"connections\":%u,\"http_requests\":%" PRIu64 ",\"requests\":{\"answered\":%" PRIu64
+                ",\"in_flight\":%u,\"texts_in_flight\":%u,"
                 "\"max_queue\":%u,\"cancelled\":%" PRIu64 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64
                 ",\"text\":%" PRIu64 "},",
-                f->conns.n, f->conns.n_requests, f->calls.n, f->calls.n_texts, f->config->limits.max_queue,
-                f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens, f->metrics.text_tokens);
+                f->conns.n, f->conns.n_requests, f->metrics.request_s.n, f->calls.n, f->calls.n_texts,
+                f->config->limits.max_queue, f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens,
+                f->metrics.text_tokens);
     add_engine(&out, f);
     vr_buf_adds(&out, "}\n");
     vr_reply_buf(c, 200, "application/json", &out);

@@ -1,7 +1,7 @@
-/* POST /api/plan: the plan for other cards, another context, another model: `plan --json` as a job beside the loop.
+/* POST /api/plan: the plan for other cards, another context, another model: `plan --json` as a task beside the loop.
  *
  * Each field becomes one argument "--option=value", never a word of its own and never a shell's. A client that goes
- * away takes its job with it, so a page that asks again while it types has one plan in the making. */
+ * away takes its task with it, so a page that asks again while it types has one plan in the making. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ struct arguments {
     const char *argv[VR_COUNT(fields) + 6];
 };
 
-static bool add_field(struct arguments *a, const char *name, const json_t *v, struct vr_body_error *p)
+static bool add_field(struct arguments *a, const char *name, const json_t *v, struct vr_refusal *p)
 {
     for (size_t i = 0; i < VR_COUNT(fields); i++) {
         if (strcmp(name, fields[i].field) != 0) continue;
@@ -38,24 +38,22 @@ static bool add_field(struct arguments *a, const char *name, const json_t *v, st
         if (fields[i].type == INT) {
             json_int_t n = json_integer_value(v);
             if (!json_is_integer(v) || n < 0 || n > 1 << 30)
-                return vr_body_error_set(p, name, "invalid_value", "'%s' must be a whole number, 0 or more", name);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a whole number, 0 or more", name);
             vr_buf_addf(&a->words, "--%s=%" JSON_INTEGER_FORMAT, fields[i].option, n);
         } else {
             const char *s = json_string_value(v);
             if (!s || !*s || strlen(s) > MAX_TEXT || strlen(s) != json_string_length(v))
-                return vr_body_error_set(p, name, "invalid_value", "'%s' must be a text of 1 to %d bytes", name,
-                                         MAX_TEXT);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a text of 1 to %d bytes", name, MAX_TEXT);
             vr_buf_addf(&a->words, "--%s=%s", fields[i].option, s);
         }
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    return vr_body_error_set(p, name, "unknown_field", "there is no field '%s' here; docs/api.md lists what there is",
-                             name);
+    return vr_refuse(p, name, "unknown_field", "there is no field '%s' here; docs/api.md lists what there is", name);
 }
 
 /* The file that "model" names: the one that is loaded, or one of --models-dir. */
-static bool add_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_body_error *p)
+static bool add_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_refusal *p)
 {
     const struct vr_server_config *c = f->config;
     if (!id || vr_front_is_model(f, id)) {
@@ -72,12 +70,12 @@ static bool add_model(struct arguments *a, const struct vr_front *f, const char 
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    vr_body_error_set(p, "model", "model_not_found", "there is no model '%.200s' here; GET /api/models lists them", id);
+    vr_refuse(p, "model", "model_not_found", "there is no model '%.200s' here; GET /api/models lists them", id);
     p->status = 404;
     return false;
 }
 
-static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body, struct vr_body_error *p)
+static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body, struct vr_refusal *p)
 {
     const char *name, *model = NULL;
     json_t *v;
@@ -88,7 +86,7 @@ static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body
             continue;
         }
         if (!json_is_string(v) && !json_is_null(v))
-            return vr_body_error_set(p, "model", "invalid_value", "'model' must be a text");
+            return vr_refuse(p, "model", "invalid_value", "'model' must be a text");
         model = json_string_value(v);
     }
     if (!add_model(a, f, model, p)) return false;
@@ -103,53 +101,24 @@ static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body
 
 /* --- the answer --- */
 
-/* What the program said on its standard error, without its name and the end of the line. */
-static void reason_of(const struct vr_child_end *end, char *out, size_t n)
-{
-    const char *text = vr_buf_str(&end->err), *line = text;
-    for (const char *at = text; (at = strstr(at, "vram-llm: ")); at += 10) line = at + 10; /* the last one */
-    snprintf(out, n, "%.*s", (int)strcspn(line, "\n"), line);
-    if (!*out) snprintf(out, n, "the plan could not be made");
-}
-
-static int http_status(int exit_status)
-{
-    static const struct {
-        int exit, http;
-    } map[] = {
-#define ERROR(code, exit, http, kind) { exit, http },
-#include "base/errors.def"
-#undef ERROR
-    };
-    for (size_t i = 0; i < VR_COUNT(map); i++)
-        if (map[i].exit == exit_status) return map[i].http;
-    return 500;
-}
-
 static void on_done(void *ctx, const struct vr_child_end *end, const struct vr_err *err)
 {
     struct vr_conn *c = ctx;
     c->gone = NULL;
     c->work = NULL;
-    char why[900];
     if (!end) return vr_reply_error(c, 500, NULL, "plan_failed", "%s", err->msg);
-    bool no_fit = end->exit_status == 4; /* an answer, too */
-    if ((end->exit_status == 0 || no_fit) && end->out.n && !end->too_much)
+    struct vr_err why = { 0 };
+    bool planned =
+        end->exit_status == 0 || end->exit_status == vr_code_exit(VR_ENOFIT); /* also one that does not fit */
+    if (planned && end->out.n && !end->too_much && !vr_task_error(end, &why))
         return vr_reply(c, 200, "application/json", NULL, end->out.data, end->out.n);
-    reason_of(end, why, sizeof why);
-    if (no_fit) {
-        VR_AUTO_BUF out = { 0 };
-        vr_buf_adds(&out, "{\"fits\":false,\"reason\":");
-        vr_json_add_string(&out, why);
-        vr_buf_adds(&out, "}\n");
-        return vr_reply_buf(c, 200, "application/json", &out);
-    }
-    if (end->exit_status > 0 && !end->too_much) {
-        int status = http_status(end->exit_status);
-        return vr_reply_error(c, status, NULL, "plan_failed", "%s", why);
-    }
-    struct vr_task_ask ask = { .timeout_ms = TIMEOUT_MS };
-    vr_reply_error(c, 500, NULL, "plan_failed", "planning %s", vr_task_how(&ask, end, why, sizeof why));
+    vr_task_failure(end, TIMEOUT_MS, "planning", &why);
+    if (why.code != VR_ENOFIT) return vr_reply_error(c, vr_code_http(why.code), NULL, "plan_failed", "%s", why.msg);
+    VR_AUTO_BUF out = { 0 }; /* an answer, too */
+    vr_buf_adds(&out, "{\"fits\":false,\"reason\":");
+    vr_json_add_string(&out, why.msg);
+    vr_buf_adds(&out, "}\n");
+    vr_reply_buf(c, 200, "application/json", &out);
 }
 
 static void on_gone(struct vr_conn *c) { vr_task_cancel(c->work); }
@@ -157,22 +126,22 @@ static void on_gone(struct vr_conn *c) { vr_task_cancel(c->work); }
 void vr_answer_api_what_if(struct vr_conn *c, const struct vr_incoming *r)
 {
     struct vr_front *f = c->front;
-    struct vr_body_error p = { 0 };
+    struct vr_refusal p = { 0 };
     struct arguments a = { 0 };
     struct vr_err err = { 0 };
     json_t *body = vr_body_parse(vr_buf_str(&r->body), r->body.n, &p);
     bool ok = body && read_ask(&a, f, body, &p) && !a.words.failed;
     json_decref(body);
-    struct vr_task *job = NULL;
+    struct vr_task *task = NULL;
     if (ok)
-        job = vr_task_start(
+        task = vr_task_start(
             f->tasks,
             &(struct vr_task_ask){
                 .argv = a.argv, .timeout_ms = TIMEOUT_MS, .max_output = MAX_OUTPUT, .done = on_done, .ctx = c },
             &err);
     vr_buf_done(&a.words);
-    if (job) {
-        c->work = job;
+    if (task) {
+        c->work = task;
         c->gone = on_gone;
     } else if (ok) {
         vr_reply_later(c, 503, 1, "busy", "%s", err.msg);

@@ -16,20 +16,20 @@
 
 bool vr_calls_init(struct vr_calls *c)
 {
-    c->slots = calloc(VR_MAX_CALLS, sizeof *c->slots);
+    c->entries = calloc(VR_MAX_CALLS, sizeof *c->entries);
     c->generations = calloc(VR_MAX_CALLS, sizeof *c->generations);
     c->unused = calloc(VR_MAX_CALLS, sizeof *c->unused);
-    if (!c->slots || !c->generations || !c->unused) return false;
+    if (!c->entries || !c->generations || !c->unused) return false;
     for (size_t i = 0; i < VR_MAX_CALLS; i++) c->unused[c->n_unused++] = (uint16_t)(VR_MAX_CALLS - 1 - i);
     return true;
 }
 
 static void call_free(struct vr_calls *all, struct vr_call *call)
 {
-    uint16_t slot = (uint16_t)(call->id & 0xffff);
-    all->slots[slot] = NULL;
-    all->generations[slot]++;
-    all->unused[all->n_unused++] = slot;
+    uint16_t entry = (uint16_t)(call->id & 0xffff);
+    all->entries[entry] = NULL;
+    all->generations[entry]++;
+    all->unused[all->n_unused++] = entry;
     all->n--;
     all->n_texts -= call->n_choices;
     if (all->scratch_of == call) {
@@ -50,30 +50,30 @@ static void call_free(struct vr_calls *all, struct vr_call *call)
 
 void vr_calls_done(struct vr_calls *c)
 {
-    for (size_t i = 0; c->slots && i < VR_MAX_CALLS; i++)
-        if (c->slots[i]) call_free(c, c->slots[i]);
-    free(c->slots);
+    for (size_t i = 0; c->entries && i < VR_MAX_CALLS; i++)
+        if (c->entries[i]) call_free(c, c->entries[i]);
+    free(c->entries);
     free(c->generations);
     free(c->unused);
     vr_buf_done(&c->scratch);
     *c = (struct vr_calls){ 0 };
 }
 
-struct vr_call *vr_call_new(struct vr_front *f, struct vr_conn *conn, enum vr_call_kind kind, size_t n_choices)
+struct vr_call *vr_call_new(struct vr_front *f, struct vr_conn *conn, enum vr_request_kind kind, size_t n_choices)
 {
     struct vr_calls *all = &f->calls;
     if (all->n_unused == 0) return NULL;
     struct vr_call *call = calloc(1, sizeof *call + n_choices * sizeof *call->choices);
     if (!call) return NULL;
-    uint16_t slot = all->unused[--all->n_unused];
-    all->slots[slot] = call;
+    uint16_t entry = all->unused[--all->n_unused];
+    all->entries[entry] = call;
     all->n++;
     all->n_texts += (unsigned)n_choices;
-    call->id = (uint32_t)all->generations[slot] << 16 | slot;
+    call->id = (uint32_t)all->generations[entry] << 16 | entry;
     call->conn = conn;
     call->kind = (uint8_t)kind;
     call->n_choices = (uint16_t)n_choices;
-    call->n_open = kind == VR_CALL_EMBEDDING ? 1 : (uint16_t)n_choices;
+    call->n_open = (uint16_t)n_choices;
     call->created = time(NULL);
     call->from_us = conn->from_us;
     call->heard_ms = vr_now_ms();
@@ -90,8 +90,8 @@ bool vr_call_send(struct vr_front *f, struct vr_call *call, const char *json, si
 
 static struct vr_call *find(struct vr_calls *all, uint32_t id)
 {
-    uint16_t slot = (uint16_t)(id & 0xffff);
-    struct vr_call *call = slot < VR_MAX_CALLS ? all->slots[slot] : NULL;
+    uint16_t entry = (uint16_t)(id & 0xffff);
+    struct vr_call *call = entry < VR_MAX_CALLS ? all->entries[entry] : NULL;
     return call && call->id == id ? call : NULL;
 }
 
@@ -178,7 +178,7 @@ static void finish(struct vr_front *f, struct vr_call *call)
         send_scratch(&f->calls, true);
     } else {
         VR_AUTO_BUF out = { 0 };
-        if (call->kind == VR_CALL_EMBEDDING)
+        if (call->kind == VR_EMBEDDING)
             vr_render_embeddings(&out, f, call);
         else
             vr_render_whole(&out, f, call);
@@ -224,7 +224,7 @@ void vr_call_fail(struct vr_front *f, struct vr_call *call, int status, const ch
 void vr_calls_fail_all(struct vr_front *f, int status, const char *code, const char *message)
 {
     for (size_t i = 0; i < VR_MAX_CALLS && f->calls.n; i++)
-        if (f->calls.slots[i]) vr_call_fail(f, f->calls.slots[i], status, code, message);
+        if (f->calls.entries[i]) vr_call_fail(f, f->calls.entries[i], status, code, message);
 }
 
 /* --- frames --- */
@@ -310,7 +310,7 @@ static bool on_end(struct vr_front *f, struct vr_call *call, const struct vr_fra
                              : "the engine could not go on with this answer");
         return true;
     }
-    bool first = call->n_open == (call->kind == VR_CALL_EMBEDDING ? 1 : call->n_choices);
+    bool first = call->n_open == call->n_choices;
     c->ended = true;
     c->reason = (uint8_t)e.reason;
     measure(f, &e);
@@ -333,7 +333,7 @@ static bool on_result(struct vr_call *call, const struct vr_frame *frame)
     struct vr_wire_result r;
     if (!vr_wire_get_result(frame, &r)) return false;
     if (!call) return true;
-    if (call->kind != VR_CALL_EMBEDDING) return false;
+    if (call->kind != VR_EMBEDDING) return false;
     vr_render_embedding(call, &r);
     return true;
 }
@@ -345,10 +345,9 @@ static bool on_error(struct vr_front *f, struct vr_call *call, const struct vr_f
     if (!call) return true;
     json_t *tree = json_loadb(e.json, e.n, 0, NULL);
     const char *message = json_string_value(json_object_get(tree, "message"));
-    const char *type = json_string_value(json_object_get(tree, "type"));
     int status = e.status >= 400 && e.status <= 599 ? e.status : 500;
     VR_AUTO_BUF error = { 0 };
-    vr_error_json(&error, type ? type : vr_error_type(status), json_string_value(json_object_get(tree, "param")),
+    vr_error_json(&error, vr_error_type(status), json_string_value(json_object_get(tree, "param")),
                   json_string_value(json_object_get(tree, "code")), message ? message : "the engine gave no reason");
     json_decref(tree);
     fail_with(f, call, status, &error);

@@ -1,8 +1,8 @@
 /* Calls: requests that the engine works on, and what becomes of its frames.
  *
- * A call belongs to one connection. The engine's frames find it by their id (a slot and a generation, so that a frame
- * of a call that is over finds nothing). Streams are written by hand into one shared buffer and sent when the next
- * frame belongs to somebody else, so a token costs one system call and no allocation. */
+ * A call belongs to one connection. The engine's frames find it by their id (an entry of the table and its generation,
+ * so that a frame of a call that is over finds nothing). Streams are written by hand into one shared buffer and sent
+ * when the next frame belongs to somebody else, so a token costs one system call and no allocation. */
 #ifndef VR_SERVER_API_CALLS_H
 #define VR_SERVER_API_CALLS_H
 
@@ -13,15 +13,13 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "engine/wire/request_check.h"
 #include "engine/wire/wire.h"
 
 struct vr_front;
 struct vr_conn;
 
-#define VR_MAX_CALLS   16384
-#define VR_MAX_CHOICES 128
-
-enum vr_call_kind { VR_CALL_CHAT, VR_CALL_COMPLETION, VR_CALL_EMBEDDING };
+#define VR_MAX_CALLS 16384
 
 struct vr_call_choice {
     bool role_sent, ended;
@@ -36,9 +34,9 @@ struct vr_call_choice {
 struct vr_call {
     struct vr_conn *conn;
     uint32_t id;
-    uint8_t kind; /* enum vr_call_kind */
-    bool stream, usage, logprobs, base64, echo;
-    bool begun;
+    uint8_t kind; /* enum vr_request_kind */
+    bool stream, usage, logprobs, base64;
+    bool begun; /* the engine works on it */
     uint16_t n_choices, n_open;
     uint32_t prompt_tokens, cached_tokens, text_tokens, reasoning_tokens;
     uint32_t drafted_tokens, accepted_tokens;
@@ -50,9 +48,9 @@ struct vr_call {
 };
 
 struct vr_calls {
-    struct vr_call **slots; /* VR_MAX_CALLS */
+    struct vr_call **entries; /* VR_MAX_CALLS; NULL: free */
     uint16_t *generations;
-    uint16_t *unused; /* a stack of free slots */
+    uint16_t *unused; /* a stack of free entries */
     size_t n_unused;
     unsigned n, n_texts;   /* calls; choices that they are made of */
     double average_ms;     /* of recent calls */
@@ -64,7 +62,7 @@ bool vr_calls_init(struct vr_calls *c) VR_MUST_CHECK;
 void vr_calls_done(struct vr_calls *c);
 
 /* A call of that connection, which is answered when the engine answers. NULL: no room (the caller replies). */
-struct vr_call *vr_call_new(struct vr_front *f, struct vr_conn *c, enum vr_call_kind kind,
+struct vr_call *vr_call_new(struct vr_front *f, struct vr_conn *c, enum vr_request_kind kind,
                             size_t n_choices) VR_MUST_CHECK;
 bool vr_call_send(struct vr_front *f, struct vr_call *call, const char *json, size_t n) VR_MUST_CHECK;
 /* The client is gone: the engine is told, and nothing is sent any more. */

@@ -23,9 +23,9 @@ struct vr_live_feed {
     struct vr_front *front;
     struct event *tick;
     struct vr_meter *meter;
-    struct sample history[VR_PULSE_SECONDS];
-    uint64_t n_samples; /* ever; the last one is at (n - 1) % VR_PULSE_SECONDS */
-    char *lines[VR_PULSE_LINES];
+    struct sample history[VR_LIVE_SECONDS];
+    uint64_t n_samples; /* ever; the last one is at (n - 1) % VR_LIVE_SECONDS */
+    char *lines[VR_LIVE_LINES];
     uint64_t n_lines, n_told;                   /* ever; up to which the listeners know them */
     uint64_t text_tokens, prompt_tokens, at_ms; /* the engine's totals, then */
     struct vr_conn *listeners[MAX_LISTENERS];
@@ -37,7 +37,7 @@ struct vr_live_feed {
 static void on_line(void *ctx, const char *json, size_t n)
 {
     struct vr_live_feed *p = ctx;
-    char **line = &p->lines[p->n_lines % VR_PULSE_LINES];
+    char **line = &p->lines[p->n_lines % VR_LIVE_LINES];
     char *copy = strndup(json, n);
     if (!copy) return;
     free(*line);
@@ -48,9 +48,9 @@ static void on_line(void *ctx, const char *json, size_t n)
 /* Lines from..to-1, as far as they are still there. */
 static void add_lines(struct vr_buf *out, const struct vr_live_feed *p, uint64_t from, uint64_t to)
 {
-    if (p->n_lines > VR_PULSE_LINES && from < p->n_lines - VR_PULSE_LINES) from = p->n_lines - VR_PULSE_LINES;
+    if (p->n_lines > VR_LIVE_LINES && from < p->n_lines - VR_LIVE_LINES) from = p->n_lines - VR_LIVE_LINES;
     vr_buf_adds(out, "\"log\":[");
-    for (uint64_t i = from; i < to; i++) vr_buf_addf(out, "%s%s", i > from ? "," : "", p->lines[i % VR_PULSE_LINES]);
+    for (uint64_t i = from; i < to; i++) vr_buf_addf(out, "%s%s", i > from ? "," : "", p->lines[i % VR_LIVE_LINES]);
     vr_buf_adds(out, "]");
 }
 
@@ -73,7 +73,7 @@ static float rate(uint64_t *before, uint64_t now, uint64_t ms)
 static void take_sample(struct vr_live_feed *p, const json_t *status)
 {
     uint64_t now = vr_now_ms(), ms = p->at_ms ? now - p->at_ms : 0;
-    struct sample *s = &p->history[p->n_samples++ % VR_PULSE_SECONDS];
+    struct sample *s = &p->history[p->n_samples++ % VR_LIVE_SECONDS];
     s->text_tok_s = rate(&p->text_tokens, total_of(status, "text_tokens"), ms);
     s->prompt_tok_s = rate(&p->prompt_tokens, total_of(status, "prompt_tokens"), ms);
     s->running = (uint16_t)(p->front->calls.n < 65535 ? p->front->calls.n : 65535);
@@ -83,12 +83,12 @@ static void take_sample(struct vr_live_feed *p, const json_t *status)
 static void add_history(struct vr_buf *out, const struct vr_live_feed *p)
 {
     static const char *const names[] = { "text_tok_s", "prompt_tok_s", "running" };
-    uint64_t from = p->n_samples > VR_PULSE_SECONDS ? p->n_samples - VR_PULSE_SECONDS : 0;
+    uint64_t from = p->n_samples > VR_LIVE_SECONDS ? p->n_samples - VR_LIVE_SECONDS : 0;
     vr_buf_adds(out, "\"history\":{");
     for (size_t k = 0; k < VR_COUNT(names); k++) {
         vr_buf_addf(out, "%s\"%s\":[", k ? "," : "", names[k]);
         for (uint64_t i = from; i < p->n_samples; i++) {
-            const struct sample *s = &p->history[i % VR_PULSE_SECONDS];
+            const struct sample *s = &p->history[i % VR_LIVE_SECONDS];
             vr_buf_addf(out, "%s%.4g", i > from ? "," : "",
                         k == 0   ? (double)s->text_tok_s
                         : k == 1 ? (double)s->prompt_tok_s
@@ -103,9 +103,9 @@ static void add_engine(struct vr_buf *out, const struct vr_front *f, const json_
 {
     const struct vr_worker *e = &f->engine;
     uint64_t now = vr_now_ms();
-    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"starts\":%u,\"plans_again\":%u,\"moment\":",
+    vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"starts\":%u,\"plans_again\":%u,\"stage\":",
                 f->stopping ? "stopping" : vr_worker_state_name(e->state), e->percent, e->n_starts, e->n_plans);
-    vr_json_add_string(out, e->moment);
+    vr_json_add_string(out, e->stage);
     vr_buf_addf(out, ",\"vision\":%s,\"up_s\":%.0f,\"trouble\":",
                 json_is_true(json_object_get(e->ready, "vision")) ? "true" : "false",
                 e->ready_ms ? (double)(now - e->ready_ms) / 1e3 : 0.0);
@@ -120,12 +120,12 @@ static void add_now(struct vr_buf *out, const struct vr_live_feed *p, const json
 {
     const struct vr_front *f = p->front;
     const struct vr_metrics *m = &f->metrics;
-    const struct sample *s = &p->history[(p->n_samples + VR_PULSE_SECONDS - 1) % VR_PULSE_SECONDS];
+    const struct sample *s = &p->history[(p->n_samples + VR_LIVE_SECONDS - 1) % VR_LIVE_SECONDS];
     vr_buf_addf(out, "\"model\":%s,\"version\":\"%s\",\"uptime_s\":%.0f,\"max_body_bytes\":%" PRIu64 ",",
                 vr_buf_str(&f->model_json), VR_VERSION, (double)(vr_now_ms() - f->started_ms) / 1e3,
                 f->config->limits.max_body_bytes);
     vr_buf_addf(out,
-                "\"connections\":%u,\"requests\":{\"total\":%" PRIu64 ",\"in_flight\":%u,\"cancelled\":%" PRIu64
+                "\"connections\":%u,\"requests\":{\"answered\":%" PRIu64 ",\"in_flight\":%u,\"cancelled\":%" PRIu64
                 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64 ",\"text\":%" PRIu64 "},",
                 f->conns.n, m->request_s.n, f->calls.n, m->cancelled, m->prompt_tokens, m->cached_tokens,
                 m->text_tokens);
@@ -229,6 +229,6 @@ void vr_live_feed_free(struct vr_live_feed *p)
     vr_log_tap(NULL, NULL);
     vr_meter_free(p->meter);
     if (p->tick) event_free(p->tick);
-    for (size_t i = 0; i < VR_PULSE_LINES; i++) free(p->lines[i]);
+    for (size_t i = 0; i < VR_LIVE_LINES; i++) free(p->lines[i]);
     free(p);
 }

@@ -4,8 +4,8 @@
 #ifndef VR_SERVER_API_LIVE_FEED_H
 #define VR_SERVER_API_LIVE_FEED_H
 
-#define VR_PULSE_SECONDS 300 /* of history */
-#define VR_PULSE_LINES   200 /* of the log */
+#define VR_LIVE_SECONDS 300 /* of history */
+#define VR_LIVE_LINES   200 /* of the log */
 
 struct vr_front;
 struct vr_live_feed;

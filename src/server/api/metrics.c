@@ -54,23 +54,25 @@ static uint64_t resident_bytes(void)
 void vr_metrics_print(const struct vr_front *f, struct vr_buf *out)
 {
     const struct vr_metrics *m = &f->metrics;
-    head(out, "requests_total", "counter", "Requests answered, by family and HTTP status (499: the client went away).");
+    head(out, "http_requests_total", "counter",
+         "HTTP requests answered, by family and status (499: the client went away).");
     for (size_t i = 0; i < VR_N_FAMILIES; i++)
         for (size_t s = 0; s < VR_COUNT(m->by_status[0]); s++)
             if (m->by_status[i][s])
-                vr_buf_addf(out, "vram_llm_requests_total{family=\"%s\",status=\"%zu\"} %" PRIu64 "\n",
+                vr_buf_addf(out, "vram_llm_http_requests_total{family=\"%s\",status=\"%zu\"} %" PRIu64 "\n",
                             vr_family_name((enum vr_family)i), s, m->by_status[i][s]);
-    number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", (double)m->prompt_tokens);
-    number(out, "cached_tokens_total", "counter", "Tokens of prompts that were not computed again.",
+    number(out, "prompt_tokens_total", "counter", "Prompt tokens.", (double)m->prompt_tokens);
+    number(out, "cached_tokens_total", "counter", "Prompt tokens taken from the prefix cache.",
            (double)m->cached_tokens);
     number(out, "text_tokens_total", "counter", "Tokens generated.", (double)m->text_tokens);
-    number(out, "drafted_tokens_total", "counter", "Tokens that a draft guessed.", (double)m->drafted_tokens);
-    number(out, "accepted_tokens_total", "counter", "Guessed tokens that were right.", (double)m->accepted_tokens);
-    number(out, "cancelled_total", "counter", "Requests whose client went away.", (double)m->cancelled);
+    number(out, "drafted_tokens_total", "counter", "Tokens proposed by the draft model.", (double)m->drafted_tokens);
+    number(out, "accepted_tokens_total", "counter", "Proposed tokens that the model accepted.",
+           (double)m->accepted_tokens);
+    number(out, "cancelled_total", "counter", "Requests to the model whose client went away.", (double)m->cancelled);
     number(out, "stalled_total", "counter", "Clients dropped because they did not read.", (double)m->stalled);
     number(out, "refused_connections_total", "counter", "Connections over the limit.", (double)m->refused_connections);
-    number(out, "requests_in_flight", "gauge", "Requests that the engine has.", f->calls.n);
-    number(out, "texts_in_flight", "gauge", "Texts (choices) that those requests are made of.", f->calls.n_texts);
+    number(out, "requests_in_flight", "gauge", "Requests to the model that the engine has.", f->calls.n);
+    number(out, "texts_in_flight", "gauge", "Choices that those requests ask for.", f->calls.n_texts);
     number(out, "connections", "gauge", "Open connections.", f->conns.n);
     number(out, "output_waiting_bytes", "gauge", "Bytes that wait for clients to read.", (double)f->conns.output_bytes);
     number(out, "engine_up", "gauge", "1 when the model is ready.", f->engine.state == VR_WORKER_READY);

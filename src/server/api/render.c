@@ -5,63 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <openssl/evp.h>
+
 #include "base/json.h"
 #include "server/front.h"
 
 #define MAX_TOOL_CALLS 128
-
-/* --- texts --- */
-
-/* Bytes that need care: control characters, quotes, backslashes, and all that is not ASCII. */
-static const bool special[256] = {
-    [0 ... 31] = true,
-    ['"'] = true,
-    ['\\'] = true,
-    [127 ... 255] = true,
-};
-
-static void add_special(struct vr_buf *out, unsigned char c)
-{
-    switch (c) {
-    case '\n': vr_buf_add(out, "\\n", 2); break;
-    case '\t': vr_buf_add(out, "\\t", 2); break;
-    case '\r': vr_buf_add(out, "\\r", 2); break;
-    case '"': vr_buf_add(out, "\\\"", 2); break;
-    case '\\': vr_buf_add(out, "\\\\", 2); break;
-    default: {
-        static const char hex[] = "0123456789abcdef";
-        vr_buf_add(out, (const char[]){ '\\', 'u', '0', '0', hex[c >> 4], hex[c & 15] }, 6);
-    }
-    }
-}
-
-/* The characters of a JSON string, without the quotes. The engine promises UTF-8; what is not becomes U+FFFD. */
-static void add_escaped(struct vr_buf *out, const char *s, size_t n)
-{
-    const unsigned char *at = (const unsigned char *)s, *end = at + n;
-    while (at < end) {
-        const unsigned char *from = at;
-        size_t len = 0;
-        while (at < end && (!special[*at] || (*at >= 0x80 && (len = vr_utf8_len(at, (size_t)(end - at)))))) {
-            at += special[*at] ? len : 1;
-            len = 0;
-        }
-        if (at > from) vr_buf_add(out, from, (size_t)(at - from));
-        if (at == end) return;
-        if (*at >= 0x80)
-            vr_buf_adds(out, "\xEF\xBF\xBD");
-        else
-            add_special(out, *at);
-        at++;
-    }
-}
-
-void vr_render_text(struct vr_buf *out, const char *s, size_t n)
-{
-    vr_buf_addc(out, '"', 1);
-    add_escaped(out, s, n);
-    vr_buf_addc(out, '"', 1);
-}
 
 static void add_number(struct vr_buf *out, uint64_t n)
 {
@@ -78,9 +27,9 @@ static void add_number(struct vr_buf *out, uint64_t n)
 static const struct shape {
     const char *id, *chunk, *whole;
 } shapes[] = {
-    [VR_CALL_CHAT] = { "chatcmpl", "chat.completion.chunk", "chat.completion" },
-    [VR_CALL_COMPLETION] = { "cmpl", "text_completion", "text_completion" },
-    [VR_CALL_EMBEDDING] = { "embd", "list", "list" },
+    [VR_CHAT] = { "chatcmpl", "chat.completion.chunk", "chat.completion" },
+    [VR_COMPLETION] = { "cmpl", "text_completion", "text_completion" },
+    [VR_EMBEDDING] = { "embd", "list", "list" },
 };
 
 static void add_envelope(struct vr_buf *out, const struct vr_front *f, const struct vr_call *call, const char *object)
@@ -154,7 +103,7 @@ static void add_logprobs(struct vr_buf *out, struct vr_call *call, struct vr_cal
     ADD(out, "\"logprobs\":");
     if (n == 0) {
         ADD(out, "null");
-    } else if (call->kind == VR_CALL_CHAT) {
+    } else if (call->kind == VR_CHAT) {
         ADD(out, "{\"content\":[");
         vr_buf_add(out, entries, n);
         ADD(out, "],\"refusal\":null}");
@@ -194,15 +143,15 @@ void vr_render_delta(struct vr_buf *out, struct vr_call *call, size_t choice, en
                      size_t n, const char *logprobs, size_t n_logprobs)
 {
     struct vr_call_choice *c = &call->choices[choice];
-    if (call->kind == VR_CALL_CHAT && !c->role_sent) {
+    if (call->kind == VR_CHAT && !c->role_sent) {
         add_role(out, call, choice);
         c->role_sent = true;
     }
     vr_buf_add(out, call->body.data, call->body.n);
     add_number(out, choice);
-    if (call->kind == VR_CALL_COMPLETION) {
+    if (call->kind == VR_COMPLETION) {
         ADD(out, ",\"text\":");
-        vr_render_text(out, text, n);
+        vr_json_add_text(out, text, n);
         ADD(out, ",");
     } else if (what == VR_DELTA_TOOL) {
         ADD(out, ",\"delta\":{\"tool_calls\":[");
@@ -213,7 +162,7 @@ void vr_render_delta(struct vr_buf *out, struct vr_call *call, size_t choice, en
             ADD(out, ",\"delta\":{\"reasoning_content\":");
         else
             ADD(out, ",\"delta\":{\"content\":");
-        vr_render_text(out, text, n);
+        vr_json_add_text(out, text, n);
         ADD(out, "},");
     }
     add_logprobs(out, call, c, logprobs, n_logprobs);
@@ -224,11 +173,11 @@ void vr_render_delta(struct vr_buf *out, struct vr_call *call, size_t choice, en
 void vr_render_finish(struct vr_buf *out, struct vr_call *call, size_t choice)
 {
     struct vr_call_choice *c = &call->choices[choice];
-    if (call->kind == VR_CALL_CHAT && !c->role_sent) add_role(out, call, choice);
+    if (call->kind == VR_CHAT && !c->role_sent) add_role(out, call, choice);
     c->role_sent = true;
     vr_buf_add(out, call->body.data, call->body.n);
     add_number(out, choice);
-    if (call->kind == VR_CALL_CHAT)
+    if (call->kind == VR_CHAT)
         ADD(out, ",\"delta\":{},");
     else
         ADD(out, ",\"text\":\"\",");
@@ -254,13 +203,13 @@ static void add_message(struct vr_buf *out, struct vr_call_choice *c)
 {
     ADD(out, "\"message\":{\"role\":\"assistant\",\"content\":");
     if (c->text.n || !c->tools)
-        vr_render_text(out, vr_buf_str(&c->text), c->text.n);
+        vr_json_add_text(out, vr_buf_str(&c->text), c->text.n);
     else
         ADD(out, "null");
     ADD(out, ",\"refusal\":null");
     if (c->reasoning.n) {
         ADD(out, ",\"reasoning_content\":");
-        vr_render_text(out, c->reasoning.data, c->reasoning.n);
+        vr_json_add_text(out, c->reasoning.data, c->reasoning.n);
     }
     if (c->tools) {
         ADD(out, ",\"tool_calls\":");
@@ -279,11 +228,11 @@ void vr_render_whole(struct vr_buf *out, const struct vr_front *f, struct vr_cal
         ADD(out, "{\"index\":");
         add_number(out, i);
         ADD(out, ",");
-        if (call->kind == VR_CALL_CHAT) {
+        if (call->kind == VR_CHAT) {
             add_message(out, c);
         } else {
             ADD(out, "\"text\":");
-            vr_render_text(out, vr_buf_str(&c->text), c->text.n);
+            vr_json_add_text(out, vr_buf_str(&c->text), c->text.n);
             ADD(out, ",");
         }
         add_logprobs(out, call, c, vr_buf_str(&c->logprobs), c->logprobs.n);
@@ -328,17 +277,12 @@ bool vr_merge_tool(struct vr_call_choice *c, const char *json, size_t n)
 
 /* --- embeddings --- */
 
+/* In pieces, since OpenSSL counts in int; 48 bytes have no remainder to pad but the last. */
 static void add_base64(struct vr_buf *out, const uint8_t *data, size_t n)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < n; i += 3) {
-        uint32_t v = (uint32_t)data[i] << 16;
-        if (i + 1 < n) v |= (uint32_t)data[i + 1] << 8;
-        if (i + 2 < n) v |= data[i + 2];
-        const char four[4] = { digits[v >> 18], digits[v >> 12 & 63], i + 1 < n ? digits[v >> 6 & 63] : '=',
-                               i + 2 < n ? digits[v & 63] : '=' };
-        vr_buf_add(out, four, 4);
-    }
+    unsigned char text[64 + 1];
+    for (size_t i = 0; i < n; i += 48)
+        vr_buf_add(out, text, (size_t)EVP_EncodeBlock(text, data + i, n - i < 48 ? (int)(n - i) : 48));
 }
 
 void vr_render_embedding(struct vr_call *call, const struct vr_wire_result *r)

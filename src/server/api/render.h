@@ -7,9 +7,6 @@
 
 struct vr_front;
 
-/* n bytes as a JSON string with its quotes. */
-void vr_render_text(struct vr_buf *out, const char *s, size_t n);
-
 /* How every event of a call begins, up to the number of the choice. */
 void vr_render_prefix(struct vr_buf *out, const struct vr_front *f, const struct vr_call *call);
 /* An event with a piece of a choice; the first one of a choice tells the role before. `logprobs` are the entries that

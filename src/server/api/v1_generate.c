@@ -6,7 +6,7 @@
 #include "server/front.h"
 #include "server/http/routes.h"
 
-static void reply_problem(struct vr_conn *c, const struct vr_body_error *p)
+static void reply_refusal(struct vr_conn *c, const struct vr_refusal *p)
 {
     vr_reply_error(c, p->status, *p->param ? p->param : NULL, p->code, "%s", p->message);
 }
@@ -19,40 +19,20 @@ static bool engine_takes(struct vr_conn *c, size_t n_choices)
     unsigned later = vr_worker_retry_s(f);
     if (f->stopping) return vr_reply_later(c, 503, 5, "stopping", "the server is stopping"), false;
     if (e->state == VR_WORKER_LOADING)
-        return vr_reply_later(c, 503, later, "model_loading", "the model is loading (%s, %d %%)", e->moment,
-                              e->percent),
+        return vr_reply_later(c, 503, later, "model_loading", "the model is loading (%s, %d %%)", e->stage, e->percent),
                false;
     if (e->state != VR_WORKER_READY)
         return vr_reply_later(c, 503, later, "engine_restarting", "the engine is being started again: %s", e->trouble),
                false;
     if (f->calls.n_texts + n_choices > e->n_seq + f->config->limits.max_queue || f->calls.n_unused == 0)
-        return vr_reply_later(c, 429, later, "queue_full",
-                              "%u texts are being made or wait, which is all this server takes", f->calls.n_texts),
+        return vr_reply_later(c, 429, later, "queue_full", "the queue is full: %u answers are running or waiting",
+                              f->calls.n_texts),
                false;
     return true;
 }
 
-/* Facts of the loaded model that decide before the engine does. */
-static bool model_can(struct vr_conn *c, enum vr_call_kind kind, const struct vr_reply_form *w, struct vr_body_error *p)
-{
-    const json_t *ready = c->front->engine.ready;
-    const char *is = json_string_value(json_object_get(ready, "kind"));
-    json_int_t dims = json_integer_value(json_object_get(ready, "n_embd"));
-    if (kind != VR_CALL_EMBEDDING && is && strcmp(is, "embedding") == 0)
-        return vr_body_error_set(p, "model", "unsupported_model",
-                                 "this model makes embeddings, not text; ask /v1/embeddings");
-    if (kind == VR_CALL_EMBEDDING && json_is_false(json_object_get(ready, "embeddings")))
-        return vr_body_error_set(
-            p, "model", "unsupported_model",
-            "this model makes text, not embeddings; start the server with --embeddings to have them anyway");
-    if (kind == VR_CALL_EMBEDDING && w->dimensions && dims && (json_int_t)w->dimensions != dims)
-        return vr_body_error_set(p, "dimensions", "invalid_value",
-                                 "this model's embeddings have %lld dimensions, no others", (long long)dims);
-    return true;
-}
-
 /* The checked body goes to the engine. False: there was no room. */
-static bool hand_over(struct vr_conn *c, json_t *body, enum vr_call_kind kind, const struct vr_reply_form *w)
+static bool hand_over(struct vr_conn *c, json_t *body, enum vr_request_kind kind, const struct vr_reply_form *w)
 {
     struct vr_front *f = c->front;
     VR_AUTO_FREE char *json = json_dumps(body, JSON_COMPACT);
@@ -65,32 +45,30 @@ static bool hand_over(struct vr_conn *c, json_t *body, enum vr_call_kind kind, c
     return vr_call_send(f, call, json, strlen(json));
 }
 
-static void generate(struct vr_conn *c, json_t *body, enum vr_call_kind kind)
+static void generate(struct vr_conn *c, json_t *body, enum vr_request_kind kind)
 {
     struct vr_front *f = c->front;
-    struct vr_body_error p = { 0 };
+    struct vr_refusal p = { 0 };
     struct vr_reply_form w;
-    if (!vr_body_check(body, kind, &w, &p)) return reply_problem(c, &p);
-    if (w.model && !vr_front_is_model(f, w.model)) {
+    if (!vr_body_check(body, kind, &w, &p)) return reply_refusal(c, &p);
+    if (*w.model && !vr_front_is_model(f, w.model)) {
         vr_reply_error(c, 404, "model", "model_not_found", "there is no model '%.200s' here; this server has '%s'",
                        w.model, f->config->model_id);
         return;
     }
     if (!engine_takes(c, w.n_choices)) return;
-    if (!model_can(c, kind, &w, &p)) return reply_problem(c, &p);
-    json_object_del(body, "model");
     if (!hand_over(c, body, kind, &w)) vr_reply_later(c, 503, 1, "busy", "the server has no room for this request now");
 }
 
-static void answer(struct vr_conn *c, const struct vr_incoming *r, enum vr_call_kind kind)
+static void answer(struct vr_conn *c, const struct vr_incoming *r, enum vr_request_kind kind)
 {
-    struct vr_body_error p = { 0 };
+    struct vr_refusal p = { 0 };
     json_t *body = vr_body_parse(vr_buf_str(&r->body), r->body.n, &p);
-    if (!body) return reply_problem(c, &p);
+    if (!body) return reply_refusal(c, &p);
     generate(c, body, kind);
     json_decref(body);
 }
 
-void vr_answer_v1_chat_completions(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_CALL_CHAT); }
-void vr_answer_v1_completions(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_CALL_COMPLETION); }
-void vr_answer_v1_embeddings(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_CALL_EMBEDDING); }
+void vr_answer_v1_chat_completions(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_CHAT); }
+void vr_answer_v1_completions(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_COMPLETION); }
+void vr_answer_v1_embeddings(struct vr_conn *c, const struct vr_incoming *r) { answer(c, r, VR_EMBEDDING); }

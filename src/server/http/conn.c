@@ -492,7 +492,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *ctx)
 
 /* --- listening --- */
 
-static bool listen_on(struct vr_front *f, struct addrinfo *a, struct vr_err *err)
+/* False, with the system's reason in *no and a sentence in *err. */
+static bool listen_on(struct vr_front *f, struct addrinfo *a, int *no, struct vr_err *err)
 {
     struct vr_conns *all = &f->conns;
     const struct vr_server_config *c = f->config;
@@ -503,13 +504,14 @@ static bool listen_on(struct vr_front *f, struct addrinfo *a, struct vr_err *err
     struct evconnlistener *l = evconnlistener_new_bind(
         f->base, on_accept, f, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, BACKLOG, a->ai_addr,
         (int)a->ai_addrlen);
-    if (!l && errno == EADDRINUSE)
+    *no = l ? 0 : errno;
+    if (*no == EADDRINUSE)
         return vr_fail(err, VR_EUSAGE, "port %u on %s is taken by another program; stop it, or choose another --port",
                        c->port, c->host);
-    if (!l && errno == EACCES)
+    if (*no == EACCES)
         return vr_fail(err, VR_EUSAGE, "port %u may not be used by this user; choose a --port above 1023", c->port);
-    if (!l && errno == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this computer", c->host);
-    if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", c->host, c->port, strerror(errno));
+    if (*no == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this computer", c->host);
+    if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", c->host, c->port, strerror(*no));
     all->listeners[all->n_listeners++] = l;
     evconnlistener_set_error_cb(l, on_accept_error);
 
@@ -532,18 +534,19 @@ static bool listen_on(struct vr_front *f, struct addrinfo *a, struct vr_err *err
 bool vr_conns_open(struct vr_front *f, struct vr_err *err)
 {
     struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
-    int no = getaddrinfo(f->config->host, NULL, &want, &found);
-    if (no) return vr_fail(err, VR_EUSAGE, "--host: '%s': %s", f->config->host, gai_strerror(no));
+    int unknown = getaddrinfo(f->config->host, NULL, &want, &found);
+    if (unknown) return vr_fail(err, VR_EUSAGE, "--host: '%s': %s", f->config->host, gai_strerror(unknown));
     f->port = f->config->port;
     struct vr_err first = { 0 };
+    int why_not = 0;
     for (struct addrinfo *a = found; a && f->conns.n_listeners < VR_COUNT(f->conns.listeners); a = a->ai_next) {
         struct vr_err why = { 0 };
-        if (listen_on(f, a, &why)) continue;
-        if (!first.code) first = why;
-        if (strstr(why.msg, "is taken by")) break; /* a half-open server helps nobody */
+        if (listen_on(f, a, &why_not, &why)) continue;
+        if (!first.code || why_not == EADDRINUSE) first = why;
+        if (why_not == EADDRINUSE) break; /* a half-open server helps nobody */
     }
     freeaddrinfo(found);
-    if (first.code && (f->conns.n_listeners == 0 || strstr(first.msg, "is taken by"))) {
+    if (first.code && (f->conns.n_listeners == 0 || why_not == EADDRINUSE)) {
         if (err) *err = first;
         return false;
     }

@@ -70,13 +70,13 @@ struct vr_conn {
 
 struct vr_conns {
     struct vr_conn *first;
-    unsigned n, n_over; /* open; turned away because of max_connections */
+    unsigned n; /* open */
     struct evconnlistener *listeners[4];
     size_t n_listeners;
     struct event *sweep, *again;
     uint64_t body_bytes;   /* held by requests that are being read */
     uint64_t output_bytes; /* that waited for their readers at the last sweep */
-    uint64_t n_requests;
+    uint64_t n_requests;   /* of HTTP, whatever they ask for */
     char date[40];
     int64_t date_of;
 };

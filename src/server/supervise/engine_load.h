@@ -1,4 +1,4 @@
-/* What an engine is started with, and its form as JSON: plans are made by another process (job.h), and this is its
+/* What an engine is started with, and its form as JSON: plans are made by another process (task.h), and this is its
  * answer:
  *   {"load":{LOAD},"plan":{...}|null,"env":["NAME=VALUE"],
  *    "devices":[{"key","name"|null,"free_bytes","model_bytes","context_bytes","compute_bytes"}]} */
@@ -23,7 +23,7 @@ struct vr_load_device {
 };
 
 struct vr_load {
-    struct vr_buf load_json; /* the payload of LOAD (engine/wire.h) */
+    struct vr_buf load_json; /* the payload of LOAD (engine/wire/wire.h) */
     struct vr_buf plan_json; /* what GET /api/plan answers; empty: there is no plan */
     struct vr_buf env;       /* NAME=VALUE strings, each with its NUL, for the engine's environment alone */
     struct vr_load_device devices[VR_MAX_LOAD_DEVICES];

@@ -8,38 +8,12 @@
 #define MARGIN_BYTES (128 * VR_MIB) /* between the first allocation and the end of the first computation, measured */
 #define SPARE_BYTES  (64 * VR_MIB)  /* on top of what a model that is up shows to be hidden */
 
-bool vr_failed_read(const void *json, size_t n, struct vr_failed *out)
-{
-    *out = (struct vr_failed){ 0 };
-    json_t *why = json_loadb(json, n, 0, NULL);
-    if (!json_is_object(why)) return json_decref(why), false;
-    const char *message = json_string_value(json_object_get(why, "message"));
-    const char *device = json_string_value(json_object_get(why, "device"));
-    if (!vr_moment_parse(json_string_value(json_object_get(why, "moment")), &out->moment)) out->moment = VR_OF_LOAD;
-    out->out_of_memory = json_is_true(json_object_get(why, "out_of_memory"));
-    snprintf(out->device, sizeof out->device, "%s", device ? device : "");
-    snprintf(out->message, sizeof out->message, "%s", message ? message : "the engine failed without a reason");
-    out->asked_bytes = (uint64_t)json_integer_value(json_object_get(why, "asked_bytes"));
-    out->missing_bytes = (uint64_t)json_integer_value(json_object_get(why, "missing_bytes"));
-    const json_t *left = json_object_get(why, "left");
-    for (size_t i = 0; i < json_array_size(left) && i < VR_COUNT(out->left); i++) {
-        const json_t *d = json_array_get(left, i);
-        const char *name = json_string_value(json_object_get(d, "name"));
-        json_int_t bytes = json_integer_value(json_object_get(d, "free_bytes"));
-        if (!name || bytes < 0) continue;
-        snprintf(out->left[out->n_left].name, sizeof out->left[0].name, "%s", name);
-        out->left[out->n_left++].free_bytes = (uint64_t)bytes;
-    }
-    json_decref(why);
-    return true;
-}
-
 static uint64_t less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* --- after a failure --- */
 
-static bool left_of(const struct vr_failed *f, const char *name, uint64_t *out)
+static bool left_of(const struct vr_failure *f, const char *name, uint64_t *out)
 {
     for (size_t i = 0; i < f->n_left; i++)
         if (strcmp(f->left[i].name, name) == 0) return *out = f->left[i].free_bytes, true;
@@ -49,11 +23,11 @@ static bool left_of(const struct vr_failed *f, const char *name, uint64_t *out)
 /* All that a plan can have there: what was left, and what the plan had in place when that was asked. While it loads
  * that is nothing, since a failed load gives everything back; then the weights; then everything, of which the part
  * that was asked for in vain must go. */
-static uint64_t capacity(const struct vr_load_device *d, const struct vr_failed *f, bool failed, uint64_t left)
+static uint64_t capacity(const struct vr_load_device *d, const struct vr_failure *f, bool failed, uint64_t left)
 {
-    switch (f->moment) {
-    case VR_OF_LOAD: return left;
-    case VR_OF_CONTEXT: return d->model_bytes + left;
+    switch (f->stage) {
+    case VR_AT_LOAD: return left;
+    case VR_AT_CONTEXT: return d->model_bytes + left;
     default: return less(vr_load_bytes(d) + left, failed ? f->asked_bytes : 0);
     }
 }
@@ -70,7 +44,7 @@ static void limit(struct vr_learned_row *r, uint64_t most_bytes)
     r->most_bytes = r->most_bytes ? smaller(r->most_bytes, most_bytes) : most_bytes;
 }
 
-static void shrink(struct vr_learned *l, const struct vr_load_device *d, const struct vr_failed *f, bool failed)
+static void shrink(struct vr_learned *l, const struct vr_load_device *d, const struct vr_failure *f, bool failed)
 {
     uint64_t left, most;
     bool known = left_of(f, d->name, &left);
@@ -84,13 +58,13 @@ static void shrink(struct vr_learned *l, const struct vr_load_device *d, const s
     most = less(most, margin(most, fails));
     if (failed) { /* a limit above what failed would bring the same plan again */
         most = smaller(most, less(vr_load_bytes(d), margin(vr_load_bytes(d), fails)));
-        r->moment = f->moment;
+        r->stage = f->stage;
     }
     limit(r, most);
 }
 
 /* The device that failed: as named; without a name the only one of the plan, or the one with the least left. */
-static const struct vr_load_device *culprit(const struct vr_load *load, const struct vr_failed *f)
+static const struct vr_load_device *culprit(const struct vr_load *load, const struct vr_failure *f)
 {
     if (f->device[0]) return vr_load_find(load, f->device);
     const struct vr_load_device *found = NULL;
@@ -106,7 +80,7 @@ static const struct vr_load_device *culprit(const struct vr_load *load, const st
     return n == 1 || least < UINT64_MAX - 1 ? found : NULL;
 }
 
-bool vr_recovery_failed(struct vr_learned *l, const struct vr_load *load, const struct vr_failed *f)
+bool vr_recovery_failed(struct vr_learned *l, const struct vr_load *load, const struct vr_failure *f)
 {
     const struct vr_load_device *bad = culprit(load, f);
     if (!f->out_of_memory || (!bad && f->device[0])) return false;
@@ -140,7 +114,7 @@ static bool lower(struct vr_learned_row *r, const struct vr_load_device *d, uint
 {
     uint64_t shown = less(d->free_bytes, vr_load_bytes(d) + left);
     shown = shown ? shown + SPARE_BYTES : 0;
-    if (r->moment == VR_OF_DECODE && shown < r->hidden_bytes / 2) /* what ran out may not have been asked for yet */
+    if (r->stage == VR_AT_DECODE && shown < r->hidden_bytes / 2) /* what ran out may not have been asked for yet */
         shown = r->hidden_bytes / 2 > SPARE_BYTES ? r->hidden_bytes / 2 : 0;
     if (shown >= r->hidden_bytes) return false;
     r->hidden_bytes = shown;
@@ -158,7 +132,7 @@ bool vr_recovery_ready(struct vr_learned *l, const struct vr_load *load, const j
         const char *name = json_string_value(json_object_get(j, "name"));
         const struct vr_load_device *d = name ? vr_load_find(load, name) : NULL;
         struct vr_learned_row *r = d ? vr_learned_find(l, d->key) : NULL;
-        bool just_now = r && r->fails && r->moment == VR_OF_DECODE;
+        bool just_now = r && r->fails && r->stage == VR_AT_DECODE;
         if (r && !just_now && json_is_integer(left) && json_integer_value(left) >= 0)
             changed |= lower(r, d, (uint64_t)json_integer_value(left), now);
     }

@@ -32,17 +32,76 @@
 #define END_GRACE_MS     2000  /* between the end of its socket and ours of its patience */
 #define LAST_BYTES_MS    300   /* for clients to take what was written, when we stop */
 #define EXIT_MS          5000  /* to end after its last answer, when we stop */
+#define NOT_STARTED_MS   5000  /* until another try */
+
+/* --- states --- */
 
 const char *vr_worker_state_name(enum vr_worker_state s)
 {
-    static const char *const names[] = { "loading", "ready", "restarting", "stopping", "failed" };
+    static const char *const names[VR_N_WORKER_STATES] = {
+#define WORKER_STATE(name, told) [VR_WORKER_##name] = told,
+#include "server/supervise/supervise.def"
+#undef WORKER_STATE
+    };
     return names[s];
+}
+
+bool vr_worker_next(enum vr_worker_state from, enum vr_worker_event event, enum vr_worker_state *to)
+{
+    static const uint8_t next[VR_N_WORKER_STATES][VR_N_WORKER_EVENTS] = {
+    /* one more than the state; 0: none */
+#define ON(state, event, next) [VR_WORKER_##state][VR_ON_##event] = VR_WORKER_##next + 1,
+#include "server/supervise/supervise.def"
+#undef ON
+    };
+    if (!next[from][event]) return false;
+    *to = (enum vr_worker_state)(next[from][event] - 1);
+    return true;
 }
 
 static void tell(struct vr_front *f)
 {
     const struct vr_worker *e = &f->engine;
     if (f->config->tell) f->config->tell(f->config->ctx, vr_worker_state_name(e->state), e->percent);
+}
+
+static void start_again(struct vr_front *f);
+
+/* What a state begins with. */
+static void enter(struct vr_front *f)
+{
+    struct vr_worker *e = &f->engine;
+    switch (e->state) {
+    case VR_WORKER_LOADING: start_again(f); break;
+    case VR_WORKER_READY: tell(f); break;
+    case VR_WORKER_PLANNING: vr_replan(f); break; /* now that the memory it had is free again */
+    case VR_WORKER_WAITING:
+        e->restart_at_ms = vr_now_ms() + e->pause_ms;
+        event_add(e->restart,
+                  &(struct timeval){ (time_t)(e->pause_ms / 1000), (suseconds_t)(e->pause_ms % 1000 * 1000) });
+        tell(f);
+        break;
+    case VR_WORKER_GONE:
+        if (f->stopping) event_base_loopexit(f->base, f->conns.n ? &(struct timeval){ 0, LAST_BYTES_MS * 1000 } : NULL);
+        break;
+    default: break;
+    }
+}
+
+/* False: that cannot happen now. */
+static bool happens(struct vr_front *f, enum vr_worker_event event)
+{
+    enum vr_worker_state before = f->engine.state, next;
+    if (!vr_worker_next(before, event, &next)) return false;
+    f->engine.state = next;
+    if (next != before) enter(f);
+    return true;
+}
+
+/* No model was ever up: the server ends, and says why. */
+static void give_up(struct vr_front *f, const struct vr_err *why)
+{
+    if (happens(f, VR_ON_GAVE_UP)) vr_front_fail(f, why);
 }
 
 unsigned vr_worker_retry_s(const struct vr_front *f)
@@ -52,7 +111,7 @@ unsigned vr_worker_retry_s(const struct vr_front *f)
     if (e->state == VR_WORKER_READY && e->n_seq) s = f->calls.average_ms / 1e3 * f->calls.n_texts / e->n_seq / 2;
     if (e->state == VR_WORKER_LOADING) s = 2;
     uint64_t now = vr_now_ms();
-    if (e->state == VR_WORKER_RESTARTING) s = 1 + (e->restart_at_ms > now ? (double)(e->restart_at_ms - now) / 1e3 : 0);
+    if (e->state == VR_WORKER_WAITING) s = 1 + (e->restart_at_ms > now ? (double)(e->restart_at_ms - now) / 1e3 : 0);
     return s < 1 ? 1 : s > 60 ? 60 : (unsigned)s;
 }
 
@@ -85,11 +144,6 @@ static _Noreturn void become_engine(const struct vr_server_config *c, const stru
 static void on_readable(evutil_socket_t fd, short what, void *ctx);
 static void on_writable(evutil_socket_t fd, short what, void *ctx);
 
-const struct vr_load *vr_worker_load(const struct vr_front *f)
-{
-    return f->engine.replanned ? &f->engine.load : f->config->load;
-}
-
 static bool start(struct vr_front *f, struct vr_err *err)
 {
     struct vr_worker *e = &f->engine;
@@ -103,7 +157,7 @@ static bool start(struct vr_front *f, struct vr_err *err)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &old); /* the child must not run our handlers */
     pid_t front = getpid(), pid = fork();
-    if (pid == 0) become_engine(f->config, vr_worker_load(f), pair[1], front);
+    if (pid == 0) become_engine(f->config, e->load, pair[1], front);
     int error = errno;
     sigprocmask(SIG_SETMASK, &old, NULL);
     close(pair[1]);
@@ -114,17 +168,15 @@ static bool start(struct vr_front *f, struct vr_err *err)
     evutil_make_socket_nonblocking(pair[0]);
     e->pid = pid;
     e->fd = pair[0];
-    e->state = VR_WORKER_LOADING;
     e->percent = 0;
-    e->failed = e->must_plan = false;
     e->started_ms = e->heard_ms = vr_now_ms();
     e->n_starts++;
     f->metrics.engine_starts++;
-    snprintf(e->moment, sizeof e->moment, "start");
+    snprintf(e->stage, sizeof e->stage, "start");
     e->out = evbuffer_new();
     e->readable = event_new(f->base, e->fd, EV_READ | EV_PERSIST, on_readable, f);
     e->writable = event_new(f->base, e->fd, EV_WRITE, on_writable, f);
-    const struct vr_buf *load = &vr_worker_load(f)->load_json;
+    const struct vr_buf *load = &e->load->load_json;
     if (!e->out || !e->readable || !e->writable || event_add(e->readable, NULL) != 0 ||
         !vr_worker_send(f, VR_WIRE_LOAD, 0, load->data, load->n))
         return vr_fail_nomem(err, "starting the engine");
@@ -189,81 +241,93 @@ static bool on_failed(struct vr_front *f, const struct vr_frame *frame)
 {
     struct vr_worker *e = &f->engine;
     const struct vr_server_config *c = f->config;
-    struct vr_failed why;
-    struct vr_err err = { 0 };
-    if (!vr_failed_read(frame->data, frame->n, &why)) return false;
+    struct vr_failure why;
+    enum vr_worker_state next;
+    if (!vr_worker_next(e->state, VR_ON_SAID_FAILED, &next) || !vr_failure_read(frame->data, frame->n, &why))
+        return false;
     f->metrics.engine_failures++;
-    e->failed = true;
     snprintf(e->trouble, sizeof e->trouble, "%s", why.message);
-    bool short_of = why.out_of_memory && c->replan_argv && c->learned;
-    e->must_plan = short_of && e->heals < VR_MAX_RECOVERIES && vr_recovery_failed(c->learned, vr_worker_load(f), &why);
-    if (e->must_plan)
-        e->heals++;
-    else if (short_of && e->heals == VR_MAX_RECOVERIES)
-        vr_fail(&err, VR_ENOFIT, "%s; %d plans with less memory did not help", e->trouble, VR_MAX_RECOVERIES);
-    else
-        vr_fail(&err, why.out_of_memory ? VR_ENOFIT : VR_EENGINE, "%s", e->trouble);
-    if (e->must_plan) {
+    if (next == VR_WORKER_STOPPING) return true;
+    bool is_short = why.out_of_memory && c->replan_argv && c->learned;
+    if (is_short && e->replans < VR_MAX_RECOVERIES && vr_recovery_failed(c->learned, e->load, &why)) {
+        e->replans++;
         vr_log(VR_WARN, "%s; planning again with less for it", e->trouble);
-    } else if (!e->was_ready) {
-        vr_front_fail(f, &err);
-    } else {
-        snprintf(e->trouble, sizeof e->trouble, "%.500s", err.msg);
-        vr_log(VR_ERROR, "%s", e->trouble);
+        return happens(f, VR_ON_SAID_SHORT);
     }
+    struct vr_err err = { 0 };
+    if (is_short && e->replans == VR_MAX_RECOVERIES)
+        vr_fail(&err, VR_ENOFIT, "%.900s; %d plans with less memory did not help", why.message, VR_MAX_RECOVERIES);
+    else
+        vr_fail(&err, why.out_of_memory ? VR_ENOFIT : VR_EENGINE, "%s", why.message);
+    if (!happens(f, VR_ON_SAID_FAILED)) return false;
+    snprintf(e->trouble, sizeof e->trouble, "%s", err.msg);
+    if (e->n_ready == 0)
+        give_up(f, &err);
+    else
+        vr_log(VR_ERROR, "%s", e->trouble);
     return true;
 }
 
-void vr_worker_restart(struct vr_front *f, uint64_t ms)
+/* A pause that doubles with each death of an engine that was up; one that never was is tried again soon. */
+static uint64_t pause_after_death(struct vr_front *f)
 {
     struct vr_worker *e = &f->engine;
-    e->state = VR_WORKER_RESTARTING;
-    e->restart_at_ms = vr_now_ms() + ms;
-    event_add(e->restart, &(struct timeval){ (time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000) });
-    tell(f);
+    unsigned shift = e->deaths ? e->deaths - 1 : 0;
+    uint64_t ms = (uint64_t)f->config->limits.restart_ms << (shift < 16 ? shift : 16);
+    if (ms > MAX_RESTART_MS) ms = MAX_RESTART_MS;
+    char in[24];
+    snprintf(in, sizeof in, "%" PRIu64, ms);
+    vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "restart_in_ms", in }, { 0 } }, "%s", e->trouble);
+    return ms;
+}
+
+static void start_again(struct vr_front *f)
+{
+    struct vr_worker *e = &f->engine;
+    struct vr_err err = { 0 };
+    if (start(f, &err)) return;
+    vr_log(VR_ERROR, "%s", err.msg); /* out of processes or memory: it may pass */
+    if (e->pid) {
+        kill(e->pid, SIGKILL); /* it waits for a message that never comes; its end starts another */
+        return;
+    }
+    e->pause_ms = NOT_STARTED_MS;
+    if (!happens(f, VR_ON_NOT_STARTED)) vr_log(VR_ERROR, "no engine can be started now");
 }
 
 static void on_restart(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    struct vr_front *f = ctx;
-    struct vr_err err = { 0 };
-    if (f->stopping) return;
-    if (start(f, &err)) return;
-    vr_log(VR_ERROR, "%s", err.msg); /* out of processes or memory: it may pass */
-    if (f->engine.pid)
-        kill(f->engine.pid, SIGKILL); /* it waits for a message that never comes; its end starts another */
-    else
-        vr_worker_restart(f, 5000);
+    if (!happens(ctx, VR_ON_TIMER)) vr_log(VR_DEBUG, "a timer that nobody waits for");
 }
 
-void vr_worker_restart_later(struct vr_front *f)
-{
-    struct vr_worker *e = &f->engine;
-    unsigned shift = e->was_ready ? e->attempts++ : (e->attempts ? e->attempts - 1 : 0);
-    uint64_t ms = (uint64_t)f->config->limits.restart_ms << (shift < 16 ? shift : 16);
-    if (ms > MAX_RESTART_MS) ms = MAX_RESTART_MS;
-    char in[24];
-    snprintf(in, sizeof in, "%" PRIu64, ms);
-    vr_log_fields(VR_ERROR, (const struct vr_field[]){ { "restart_in_ms", in }, { 0 } }, "%s", e->trouble);
-    vr_worker_restart(f, ms);
-}
-
-/* Calls in flight hear of it at once. */
+/* The end of the socket: calls in flight hear of it at once. */
 static void link_lost(struct vr_front *f)
 {
     struct vr_worker *e = &f->engine;
     if (e->fd < 0) return;
     link_close(e);
     e->heard_ms = vr_now_ms();
-    if (e->state == VR_WORKER_READY || e->state == VR_WORKER_LOADING) e->state = VR_WORKER_RESTARTING;
-    if (!e->failed) snprintf(e->trouble, sizeof e->trouble, "the engine's process ended unexpectedly");
+    if (happens(f, VR_ON_HUNG_UP) && e->state == VR_WORKER_LOST)
+        snprintf(e->trouble, sizeof e->trouble, "the engine's process ended unexpectedly");
     if (f->calls.n == 0) return;
     vr_log(VR_ERROR, "%u requests end with an error: %s", f->calls.n, e->trouble);
     VR_AUTO_BUF message = { 0 };
     vr_buf_addf(&message, "%s; it is being started again, please retry", e->trouble);
     vr_calls_fail_all(f, 503, "engine_died", vr_buf_str(&message));
+}
+
+/* It died without a word. */
+static void note_crash(struct vr_front *f, int status)
+{
+    struct vr_worker *e = &f->engine;
+    f->metrics.engine_crashes++;
+    if (WIFSIGNALED(status))
+        snprintf(e->trouble, sizeof e->trouble, "the engine's process was ended by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(e->trouble, sizeof e->trouble, "the engine's process ended with status %d", WEXITSTATUS(status));
 }
 
 /* The process is reaped. */
@@ -274,30 +338,42 @@ static void ended(struct vr_front *f, int status)
     link_lost(f);
     e->pid = 0;
     e->ready_ms = 0;
-    if (f->stopping || e->state == VR_WORKER_GONE) {
-        e->state = VR_WORKER_GONE;
-        if (f->stopping) event_base_loopexit(f->base, f->conns.n ? &(struct timeval){ 0, LAST_BYTES_MS * 1000 } : NULL);
-        return;
+    if (e->state == VR_WORKER_LOST) note_crash(f, status);
+    if (e->state == VR_WORKER_LOST || e->state == VR_WORKER_FAILED) {
+        e->deaths = good_run ? 1 : e->deaths + 1;
+        if (e->n_ready == 0 && e->deaths >= MAX_EARLY_DEATHS) {
+            struct vr_err err = { 0 };
+            vr_fail(&err, VR_EENGINE, "%.600s %u times while it loaded %s; 'vram-llm doctor' may say why", e->trouble,
+                    e->deaths, f->config->model_path);
+            return give_up(f, &err);
+        }
+        e->pause_ms = pause_after_death(f);
     }
-    if (e->must_plan) return vr_replan(f); /* now that the memory it had is free again */
-    char how[64];
-    if (WIFSIGNALED(status))
-        snprintf(how, sizeof how, "was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    else
-        snprintf(how, sizeof how, "ended with status %d", WEXITSTATUS(status));
-    if (!e->failed) {
-        f->metrics.engine_crashes++;
-        snprintf(e->trouble, sizeof e->trouble, "the engine's process %s", how);
-    }
-    if (good_run) e->attempts = 0;
-    if (!e->was_ready && ++e->attempts >= MAX_EARLY_DEATHS) {
-        struct vr_err err = { 0 };
-        vr_fail(&err, VR_EENGINE, "%s %u times while it loaded %s; 'vram-llm doctor' may say why", e->trouble,
-                e->attempts, f->config->model_path);
-        vr_front_fail(f, &err);
-        return;
-    }
-    vr_worker_restart_later(f);
+    if (!happens(f, VR_ON_EXITED)) vr_log(VR_ERROR, "an engine ended that was none");
+}
+
+/* --- another plan --- */
+
+void vr_worker_planned(struct vr_front *f, struct vr_load *next)
+{
+    struct vr_worker *e = &f->engine;
+    vr_load_done(&e->replanned);
+    e->replanned = *next;
+    *next = (struct vr_load){ 0 };
+    e->load = &e->replanned;
+    e->n_plans++;
+    e->pause_ms = 0;
+    if (!happens(f, VR_ON_PLANNED)) vr_log(VR_DEBUG, "a plan that nobody waits for");
+}
+
+void vr_worker_not_planned(struct vr_front *f, const struct vr_err *why)
+{
+    struct vr_worker *e = &f->engine;
+    if (e->n_ready == 0) return give_up(f, why);
+    snprintf(e->trouble, sizeof e->trouble, "%s", why->msg);
+    e->deaths++;
+    e->pause_ms = pause_after_death(f); /* then with the plan there is: others may give memory back */
+    if (!happens(f, VR_ON_NOT_PLANNED)) vr_log(VR_DEBUG, "a plan that nobody waits for");
 }
 
 /* --- frames in --- */
@@ -306,9 +382,9 @@ static bool on_progress(struct vr_front *f, const struct vr_frame *frame)
 {
     struct vr_worker *e = &f->engine;
     json_t *tree = json_loadb((const char *)frame->data, frame->n, 0, NULL);
-    const char *moment = json_string_value(json_object_get(tree, "moment"));
+    const char *stage = json_string_value(json_object_get(tree, "stage"));
     double percent = json_number_value(json_object_get(tree, "percent"));
-    if (moment) snprintf(e->moment, sizeof e->moment, "%.15s", moment);
+    if (stage) snprintf(e->stage, sizeof e->stage, "%.15s", stage);
     e->percent = percent < 0 ? 0 : percent > 100 ? 100 : (int)percent;
     json_decref(tree);
     tell(f);
@@ -318,15 +394,17 @@ static bool on_progress(struct vr_front *f, const struct vr_frame *frame)
 static bool on_ready(struct vr_front *f, const struct vr_frame *frame)
 {
     struct vr_worker *e = &f->engine;
+    enum vr_worker_state next;
+    if (!vr_worker_next(e->state, VR_ON_SAID_READY, &next)) return false;
+    if (next != VR_WORKER_READY) return true; /* too late: it has been told to end */
     json_t *tree = json_loadb((const char *)frame->data, frame->n, 0, NULL);
-    if (!json_is_object(tree) || e->state != VR_WORKER_LOADING) return json_decref(tree), false;
+    if (!json_is_object(tree)) return json_decref(tree), false;
     json_int_t n = json_integer_value(json_object_get(tree, "n_seq"));
     e->ready = tree;
     e->n_seq = n > 0 && n < 100000 ? (unsigned)n : 1;
-    e->state = VR_WORKER_READY;
-    e->was_ready = true;
-    e->heals = 0;
-    if (f->config->learned && vr_recovery_ready(f->config->learned, vr_worker_load(f), tree, (int64_t)time(NULL)))
+    e->n_ready++;
+    e->replans = 0;
+    if (f->config->learned && vr_recovery_ready(f->config->learned, e->load, tree, (int64_t)time(NULL)))
         vr_replan_keep(f);
     e->percent = 100;
     e->trouble[0] = '\0';
@@ -334,10 +412,10 @@ static bool on_ready(struct vr_front *f, const struct vr_frame *frame)
     char ms[24], seqs[16];
     snprintf(ms, sizeof ms, "%" PRIu64, e->ready_ms - e->started_ms);
     snprintf(seqs, sizeof seqs, "%u", e->n_seq);
-    tell(f); /* before the line in the log: a progress bar may be in its place */
+    bool ok = happens(f, VR_ON_SAID_READY); /* before the line in the log: a progress bar may be in its place */
     vr_log_fields(VR_INFO, (const struct vr_field[]){ { "ms", ms }, { "n_seq", seqs }, { 0 } }, "%s is ready",
                   f->config->model_id);
-    return true;
+    return ok;
 }
 
 static bool on_frame(struct vr_front *f, const struct vr_frame *frame)
@@ -443,6 +521,8 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
 bool vr_worker_open(struct vr_front *f, struct vr_err *err)
 {
     struct vr_worker *e = &f->engine;
+    e->state = VR_WORKER_LOADING;
+    e->load = f->config->load;
     e->fd = -1;
     e->child = evsignal_new(f->base, SIGCHLD, on_child, f);
     e->restart = evtimer_new(f->base, on_restart, f);
@@ -457,13 +537,13 @@ bool vr_worker_open(struct vr_front *f, struct vr_err *err)
 void vr_worker_stop(struct vr_front *f, uint32_t ms)
 {
     struct vr_worker *e = &f->engine;
-    bool loading = e->state == VR_WORKER_LOADING; /* it would not hear us before it is done */
-    if (e->restart) event_del(e->restart);
+    bool hears = e->state == VR_WORKER_READY; /* before that it would not, and after it there is nothing to finish */
+    event_del(e->restart);
     vr_task_cancel(e->planning);
     e->planning = NULL;
-    e->state = e->pid ? VR_WORKER_STOPPING : VR_WORKER_GONE;
     uint8_t p[4] = { (uint8_t)ms, (uint8_t)(ms >> 8), (uint8_t)(ms >> 16), (uint8_t)(ms >> 24) };
-    if (e->pid && (loading || !vr_worker_send(f, VR_WIRE_STOP, 0, p, sizeof p))) kill(e->pid, SIGKILL);
+    if (e->pid && (!hears || !vr_worker_send(f, VR_WIRE_STOP, 0, p, sizeof p))) kill(e->pid, SIGKILL);
+    if (!happens(f, VR_ON_STOP)) vr_log(VR_DEBUG, "stopped twice");
 }
 
 void vr_worker_close(struct vr_front *f)
@@ -479,5 +559,5 @@ void vr_worker_close(struct vr_front *f)
     if (e->child) event_free(e->child);
     if (e->restart) event_free(e->restart);
     if (e->tick) event_free(e->tick);
-    vr_load_done(&e->load);
+    vr_load_done(&e->replanned);
 }

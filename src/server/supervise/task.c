@@ -1,5 +1,5 @@
-/* A job has an event on each of its four descriptors (base/child.h) and a timer. Its end counts, not that of its
- * streams: a grandchild that keeps a pipe open holds nobody up. A killed job stays in the list, without a callback,
+/* A task has an event on each of its four descriptors (base/child.h) and a timer. Its end counts, not that of its
+ * streams: a grandchild that keeps a pipe open holds nobody up. A killed task stays in the list, without a callback,
  * until the kernel says that it is gone: only then may the next one run. */
 #include "server/supervise/task.h"
 
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <event2/event.h>
+#include <jansson.h>
 
 #include "base/clock.h"
 
@@ -33,7 +34,7 @@ struct vr_tasks {
     unsigned max_running, max_waiting, n_running, n_waiting;
 };
 
-/* --- the life of a job --- */
+/* --- the life of a task --- */
 
 static void drop_event(struct vr_task *j, int which)
 {
@@ -48,7 +49,7 @@ static void drop_events(struct vr_task *j)
     j->timer = NULL;
 }
 
-static void job_free(struct vr_task *j)
+static void task_free(struct vr_task *j)
 {
     drop_events(j);
     vr_child_end_done(&j->end);
@@ -58,7 +59,7 @@ static void job_free(struct vr_task *j)
     free(j);
 }
 
-static void unlink_job(struct vr_task *j)
+static void unlink_task(struct vr_task *j)
 {
     struct vr_task **at = &j->tasks->first;
     while (*at != j) at = &(*at)->next;
@@ -76,13 +77,13 @@ static void finish(struct vr_task *j, const struct vr_child_end *end, const stru
 {
     struct vr_tasks *tasks = j->tasks;
     vr_task_done *done = j->done;
-    unlink_job(j);
+    unlink_task(j);
     start_waiting(tasks);
     if (done) done(j->ctx, end, err);
-    job_free(j);
+    task_free(j);
 }
 
-static void kill_job(struct vr_task *j)
+static void kill_task(struct vr_task *j)
 {
     if (j->killed) return;
     j->killed = true;
@@ -99,7 +100,7 @@ static void again(struct vr_task *j, int which)
     if (j->live.fds[which] < 0)
         drop_event(j, which);
     else if (event_add(j->events[which], NULL) != 0)
-        kill_job(j); /* no memory */
+        kill_task(j); /* no memory */
 }
 
 static void on_input(evutil_socket_t fd, short what, void *ctx)
@@ -118,7 +119,7 @@ static void take(struct vr_task *j, int which, struct vr_buf *out)
         return;
     }
     j->end.too_much = !out->failed;
-    kill_job(j);
+    kill_task(j);
 }
 
 static void on_out(evutil_socket_t fd, short what, void *ctx)
@@ -155,7 +156,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *ctx)
     (void)what;
     struct vr_task *j = ctx;
     j->end.timed_out = true;
-    kill_job(j);
+    kill_task(j);
 }
 
 /* --- starting --- */
@@ -240,7 +241,7 @@ struct vr_task *vr_task_start(struct vr_tasks *tasks, const struct vr_task_ask *
     struct vr_task *j = calloc(1, sizeof *j);
     if (!j || !copy_ask(j, ask)) {
         vr_fail_nomem(err, "starting a program");
-        if (j) job_free(j);
+        if (j) task_free(j);
         return NULL;
     }
     j->tasks = tasks;
@@ -249,8 +250,8 @@ struct vr_task *vr_task_start(struct vr_tasks *tasks, const struct vr_task_ask *
     *at = j;
     tasks->n_waiting++;
     if (tasks->n_running >= tasks->max_running || run(j, err)) return j;
-    unlink_job(j);
-    job_free(j);
+    unlink_task(j);
+    task_free(j);
     return NULL;
 }
 
@@ -259,16 +260,30 @@ void vr_task_cancel(struct vr_task *j)
     if (!j) return;
     j->done = NULL;
     if (j->running) {
-        kill_job(j);
+        kill_task(j);
         return;
     }
-    unlink_job(j);
-    job_free(j);
+    unlink_task(j);
+    task_free(j);
 }
 
-const char *vr_task_how(const struct vr_task_ask *ask, const struct vr_child_end *end, char *out, size_t n)
+bool vr_task_error(const struct vr_child_end *end, struct vr_err *out)
 {
-    return vr_child_how(&(struct vr_child){ .timeout_ms = ask->timeout_ms }, end, out, n);
+    enum vr_code code;
+    json_t *tree = json_loadb(vr_buf_str(&end->out), end->out.n, 0, NULL), *error = json_object_get(tree, "error");
+    const char *message = json_string_value(json_object_get(error, "message"));
+    bool said = message && vr_code_parse(json_string_value(json_object_get(error, "kind")), &code);
+    if (said) vr_fail(out, code, "%s", message);
+    json_decref(tree);
+    return said;
+}
+
+bool vr_task_failure(const struct vr_child_end *end, int timeout_ms, const char *what, struct vr_err *err)
+{
+    char how[200];
+    const struct vr_child child = { .timeout_ms = timeout_ms };
+    if (vr_task_error(end, err)) return false;
+    return vr_fail(err, VR_EINTERNAL, "%s %s", what, vr_child_how(&child, end, how, sizeof how));
 }
 
 /* --- all of them --- */
@@ -287,8 +302,8 @@ void vr_tasks_free(struct vr_tasks *tasks)
     while (tasks->first) {
         struct vr_task *j = tasks->first;
         if (j->running) end_now(j);
-        unlink_job(j);
-        job_free(j);
+        unlink_task(j);
+        task_free(j);
     }
     free(tasks);
 }

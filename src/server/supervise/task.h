@@ -1,7 +1,7 @@
-/* Jobs: programs that run beside the event loop, most of them this program itself with other arguments.
+/* Tasks: programs that run beside the event loop, most of them this program itself with other arguments.
  *
  * What may take long or die (a plan with its dry runs) runs as a child process, and the loop hears of its end in a
- * callback. A few run at the same time, a few more wait, the next one is refused. A job that is cancelled is killed,
+ * callback. A few run at the same time, a few more wait, the next one is refused. A task that is cancelled is killed,
  * and its callback is never called. Nothing here blocks, but for vr_tasks_free, which waits for killed children. */
 #ifndef VR_SERVER_SUPERVISE_TASK_H
 #define VR_SERVER_SUPERVISE_TASK_H
@@ -12,14 +12,14 @@
 #include "base/child.h"
 #include "base/err.h"
 
-#define VR_SELF "/proc/self/exe" /* argv[0] of a job that is this program */
+#define VR_SELF "/proc/self/exe" /* argv[0] of a task that is this program */
 
 struct event_base;
 struct vr_tasks;
 struct vr_task;
 
-/* How a job ended: `end` belongs to the job and is gone after the call; NULL when it could not be run at all, which
- * `err` then explains. A program that cannot be executed has exit status 127. The job itself is gone already. */
+/* How a task ended: `end` belongs to the task and is gone after the call; NULL when it could not be run at all, which
+ * `err` then explains. A program that cannot be executed has exit status 127. The task itself is gone already. */
 typedef void vr_task_done(void *ctx, const struct vr_child_end *end, const struct vr_err *err);
 
 struct vr_task_ask {
@@ -38,9 +38,11 @@ void vr_tasks_free(struct vr_tasks *tasks);
 
 /* NULL: as many as may run and wait already do (VR_ENOMEM), or it could not be started. */
 struct vr_task *vr_task_start(struct vr_tasks *tasks, const struct vr_task_ask *ask, struct vr_err *err) VR_MUST_CHECK;
-void vr_task_cancel(struct vr_task *job); /* accepts NULL */
+void vr_task_cancel(struct vr_task *t); /* accepts NULL */
 
-/* As vr_child_how(): "exited with status 3", "ran longer than 5,000 ms". */
-const char *vr_task_how(const struct vr_task_ask *ask, const struct vr_child_end *end, char *out, size_t n);
+/* The {"error":{"kind","message"}} that this program, as a task, printed (cli/main.c). False: it printed none. */
+bool vr_task_error(const struct vr_child_end *end, struct vr_err *out) VR_MUST_CHECK;
+/* Why it failed at `what`: that, or how it ended ("planning ran longer than 5,000 ms"). Returns false. */
+bool vr_task_failure(const struct vr_child_end *end, int timeout_ms, const char *what, struct vr_err *err);
 
 #endif

@@ -191,9 +191,32 @@ int client_stop(struct client *c, uint32_t ms)
 
 /* --- requests --- */
 
+/* What the front would refuse is refused by it; the rest is what the front would send. */
+static bool check(struct answer *a, json_t *body, enum vr_request_kind kind)
+{
+    struct vr_refusal why = { 0 };
+    json_object_del(body, "kind");
+    if (vr_request_check(body, kind, &why) && vr_request_strip(body, kind, &why)) return true;
+    a->status = (uint16_t)why.status;
+    a->error =
+        json_pack("{s:s, s:s, s:s, s:b}", "message", why.message, "param", why.param, "code", why.code, "by_front", 1);
+    a->over = true;
+    return false;
+}
+
 void client_ask_raw(struct client *c, struct answer *a, unsigned want, const char *json, size_t n)
 {
     *a = (struct answer){ .id = c->next_id++, .want = want, .asked_ms = client_now_ms() };
+    json_t *body = json_loadb(json, n, JSON_REJECT_DUPLICATES, NULL);
+    enum vr_request_kind kind;
+    VR_AUTO_FREE char *checked = NULL;
+    if (vr_request_kind_parse(json_string_value(json_object_get(body, "kind")), &kind) && check(a, body, kind)) {
+        checked = json_dumps(body, JSON_COMPACT);
+        json = checked;
+        n = strlen(checked);
+    }
+    json_decref(body);
+    if (a->over) return;
     if (c->n_answers == sizeof c->answers / sizeof c->answers[0]) die("too many requests at once");
     c->answers[c->n_answers++] = a;
     client_send(c, VR_WIRE_REQUEST, a->id, json, n);

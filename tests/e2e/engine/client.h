@@ -1,4 +1,5 @@
-/* A front for tests: starts an engine process, speaks the wire protocol, collects what comes back. */
+/* A front for tests: starts an engine process, checks requests as the front does, speaks the wire protocol, collects
+ * what comes back. */
 #ifndef ENGINE_CLIENT_H
 #define ENGINE_CLIENT_H
 
@@ -6,6 +7,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "engine/wire/request_check.h"
 #include "engine/wire/wire.h"
 
 enum { MAX_CHOICES = 32 };
@@ -44,7 +46,8 @@ void client_start(struct client *c, const char *fmt, ...) VR_PRINTF(2, 3);
 int client_stop(struct client *c, uint32_t ms);
 void client_send(struct client *c, enum vr_wire_kind kind, uint32_t id, const void *data, size_t n);
 
-/* A request (printf; ' stands for "); `want` ENDs belong to it. */
+/* A request (printf; ' stands for "); `want` ENDs belong to it. What the front would refuse never reaches the engine:
+ * its error has "by_front". */
 void client_ask(struct client *c, struct answer *a, unsigned want, const char *fmt, ...) VR_PRINTF(4, 5);
 void client_ask_raw(struct client *c, struct answer *a, unsigned want, const char *json, size_t n);
 /* Reads until the answer is over. */

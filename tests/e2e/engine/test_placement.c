@@ -1,4 +1,4 @@
-/* Where a model is: the same text from every placement, memory that runs out at each moment, loads that are refused. */
+/* Where a model is: the same text from every placement, memory that runs out at each stage, loads that are refused. */
 #include "test_engine.h"
 
 void test_same_text_everywhere(void **state)
@@ -56,7 +56,7 @@ void test_out_of_memory(void **state)
 {
     (void)state;
     static const struct {
-        const char *moment, *device, *cap, *n_ctx;
+        const char *stage, *device, *cap, *n_ctx;
     } rows[] = {
         { "load", "CUDA1", "'cap_mib':0.5", "4096" },
         { "context", "CUDA1", "'cap_mib':3", "16384" },
@@ -75,10 +75,10 @@ void test_out_of_memory(void **state)
             dense, rows[i].n_ctx, rows[i].cap);
         assert_null(c.ready);
         assert_non_null(c.failed);
-        assert_string_equal(json_string_value(json_object_get(c.failed, "moment")), rows[i].moment);
+        assert_string_equal(json_string_value(json_object_get(c.failed, "stage")), rows[i].stage);
         assert_true(json_is_true(json_object_get(c.failed, "out_of_memory")));
         assert_string_equal(json_string_value(json_object_get(c.failed, "device")), rows[i].device);
-        bool dies = strstr(rows[i].cap, "like_cuda") && strcmp(rows[i].moment, "decode") == 0;
+        bool dies = strstr(rows[i].cap, "like_cuda") && strcmp(rows[i].stage, "decode") == 0;
         /* all that is free on both, but for what the model has there already */
         const json_t *each = json_object_get(c.failed, "left"), *d;
         assert_int_equal(json_array_size(each), dies ? 0 : 2);
@@ -86,7 +86,7 @@ void test_out_of_memory(void **state)
             d = json_array_get(each, k);
             json_int_t has = json_integer_value(json_object_get(d, "free_bytes"));
             assert_string_equal(json_string_value(json_object_get(d, "name")), k ? "CUDA1" : "CUDA0");
-            if (strcmp(rows[i].moment, "load") == 0) assert_int_equal(has, k ? 512 << 10 : 256 << 20);
+            if (strcmp(rows[i].stage, "load") == 0) assert_int_equal(has, k ? 512 << 10 : 256 << 20);
             assert_true(has > 0 && has <= 256 << 20);
         }
         json_int_t asked = json_integer_value(json_object_get(c.failed, "asked_bytes"));

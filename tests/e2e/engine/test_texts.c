@@ -168,6 +168,11 @@ void test_embeddings(void **state)
         assert_true(dot(a.vectors, a.vectors + 256, 128) > 0.9999);
         assert_true(dot(a.vectors, a.vectors + 128, 128) < 0.99);
         answer_done(&a);
+        client_ask(&c, &a, 1, "{'kind':'embedding','input':'x','dimensions':64}");
+        client_wait(&c, &a);
+        assert_string_equal(json_string_value(json_object_get(a.error, "param")), "dimensions");
+        assert_contains(json_string_value(json_object_get(a.error, "message")), "128");
+        answer_done(&a);
         if (text) {
             client_wait(&c, &b);
             assert_null(b.error);
