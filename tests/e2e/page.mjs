@@ -80,12 +80,13 @@ test('a plan for other cards', async () => {
   equal([host.json.fits, host.json.devices, host.json.host.n_layers], [true, [], 40]);
 });
 
+const evil = scratchFile('evil.svg');
 const refused = [
   ['not JSON', '{', 400, /JSON/], ['not an object', '[]', 400, /object/],
   ['a card nobody knows', { gpus: 'RTX 9999' }, 400, /RTX 9999/],
-  ['an option as a card', { gpus: '--svg=/tmp/vram-llm-evil.svg' }, 400, /no card called/],
+  ['an option as a card', { gpus: `--svg=${evil}` }, 400, /no card called/],
   ['an option as a type', { cache_type_k: '--help' }, 400, /no type/],
-  ['a field nobody knows', { svg: '/tmp/x' }, 400, /no field 'svg'/],
+  ['a field nobody knows', { svg: evil }, 400, /no field 'svg'/],
   ['a field of serve', { engine_program: '/bin/sh' }, 400, /no field/],
   ['a negative context', { n_ctx: -1 }, 400, /whole number/], ['half a token', { n_ctx: 1.5 }, 400, /whole number/],
   ['a huge one', { n_ctx: 2 ** 40 }, 400, /whole number/], ['a number as text', { gpus: 7 }, 400, /text/],
@@ -101,7 +102,7 @@ test('plans that cannot be made are refused with a sentence', async () => {
     equal(r.status, status, `${name}: ${r.text}`);
     ok(why.test(r.json.error.message), `${name}: ${r.json.error.message}`);
   }
-  ok(!fs.existsSync('/tmp/vram-llm-evil.svg'), 'no option came through');
+  ok(!fs.existsSync(evil), 'no option came through');
 });
 
 test('models of --models-dir, and nothing outside of it', async () => {

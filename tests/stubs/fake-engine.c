@@ -2,13 +2,12 @@
  * tested alone.
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
- *   FAKE_ENGINE={"held":true,"n_seq":4,"log":"FILE","count":"FILE","control":"FIFO","deaf":true,"ready":{more of READY},
- *                "starts":[null,{"crash":9},{"failed":{...}}]}
- * `log` gets a line for each frame ("microseconds KIND id") and for the first BEGIN and TEXT of a request, `count` counts
- * the starts, and entry k of `starts` is what the k-th start does; a deaf one does not end when its front does. Each
- * request says what becomes of it with words in its last message or prompt: tokens=N held delay=MS size=BYTES hang stall
- * crash=N error=STATUS error_after=N failed_after=N malformed_after=N think cached=N dump unicode; "say:TEXT" at its end
- * is said, in pieces.
+ *   FAKE_ENGINE={"held":true,"n_seq":4,"log":"FILE","count":"FILE","control":"FIFO","deaf":true,"ready":{more of
+ * READY}, "starts":[null,{"crash":9},{"failed":{...}}]} `log` gets a line for each frame ("microseconds KIND id") and
+ * for the first BEGIN and TEXT of a request, `count` counts the starts, and entry k of `starts` is what the k-th start
+ * does; a deaf one does not end when its front does. Each request says what becomes of it with words in its last
+ * message or prompt: tokens=N held delay=MS size=BYTES hang stall crash=N error=STATUS error_after=N failed_after=N
+ * malformed_after=N think cached=N dump unicode; "say:TEXT" at its end is said, in pieces.
  *
  * Its clock is the test's: lines in the pipe `control` say how far it may go, and it is there until the next one comes.
  *   load N      an engine that is "held" has loaded N percent; at 100 it goes on as `starts` says

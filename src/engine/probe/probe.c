@@ -464,6 +464,7 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     if ((!w->rows && w->n_rows) || (!w->transfers && w->n_transfers)) {
         out->works.n_rows = out->works.n_transfers = 0;
         vr_proof_done(out);
+        if (at == end.out.n) return vr_fail_nomem(err, "reading the answer of a dry run");
         return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
     }
     return true;
@@ -480,6 +481,7 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     if (!ask(p, trial, &q, fit_main, &end, a, err)) return false;
     size_t at = sizeof *a, n = a->fitted.n_overrides;
     VR_AUTO_FREE struct fitted_override *list = rest(&end, &at, n * sizeof *list);
+    if (n && !list && at == end.out.n) return vr_fail_nomem(err, "running llama.cpp's fit");
     if (n && !list) return vr_fail(err, VR_EENGINE, "%s: llama.cpp's fit sent half an answer", p->name);
     *out = a->fitted;
     out->n_overrides = 0;

@@ -1,0 +1,60 @@
+/* Allocations that fail, one after the other: the linker wraps malloc and its kin in our own code (LINK_… in the
+ * Makefile, so that no trace of it is left in the program), and jansson is given the same. Children that are forked
+ * have memory enough. */
+#ifndef NOMEM_H
+#define NOMEM_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static long nomem_in = -1; /* allocations until one fails; negative: none does */
+static long nomem_calls;
+static pid_t nomem_pid;
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *p, size_t n);
+char *__real_strdup(const char *s);
+char *__real_strndup(const char *s, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *p, size_t n);
+char *__wrap_strdup(const char *s);
+char *__wrap_strndup(const char *s, size_t n);
+
+static bool nomem_fails(void)
+{
+    nomem_calls++;
+    return nomem_in >= 0 && nomem_in-- == 0 && getpid() == nomem_pid;
+}
+void *__wrap_malloc(size_t n) { return nomem_fails() ? NULL : __real_malloc(n); }
+void *__wrap_calloc(size_t n, size_t size) { return nomem_fails() ? NULL : __real_calloc(n, size); }
+void *__wrap_realloc(void *p, size_t n) { return nomem_fails() ? NULL : __real_realloc(p, n); }
+char *__wrap_strdup(const char *s) { return nomem_fails() ? NULL : __real_strdup(s); }
+char *__wrap_strndup(const char *s, size_t n) { return nomem_fails() ? NULL : __real_strndup(s, n); }
+
+/* Runs it once without a failure and then with the first, the (1 + every)th, ... allocation failing; it must say false
+ * exactly when one does. `run` checks by itself that what it gets is an error that says so. */
+static inline void nomem_each(const char *what, bool (*run)(void), long every)
+{
+    nomem_pid = getpid();
+    json_set_alloc_funcs(__wrap_malloc, free);
+    nomem_calls = 0;
+    nomem_in = -1;
+    if (!run()) fail_msg("%s: fails with memory enough", what);
+    long total = nomem_calls;
+    if (total == 0) fail_msg("%s: allocates nothing: nothing was tested", what);
+    print_message("%s: %ld allocations\n", what, total);
+    for (long i = 0; i < total; i += every) {
+        nomem_in = i;
+        bool done = run();
+        bool met = nomem_in < 0; /* with one less, it may come to less */
+        nomem_in = -1;
+        if (met && done) fail_msg("%s: allocation %ld of %ld failed unnoticed", what, i, total);
+    }
+}
+
+#endif
