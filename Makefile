@@ -34,6 +34,7 @@ UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FORMAT  := $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.cpp tests/*/*.[ch] tests/*/*.cpp tests/e2e/engine/*.[ch] bench/*.[ch])
 
+, := ,
 # Short lines; V=1 shows the commands.
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
@@ -110,7 +111,9 @@ $(B)/tests/test_%: tests/unit/test_%.c $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
 
 # Allocation failures are injected at the linker's hands: no trace of it is left in the program.
-$(foreach t,gguf fit server,$(eval LINK_test_$(t)_nomem := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=strndup))
+LINK_test_gguf_nomem := $(addprefix -Wl$(,)--wrap=,malloc calloc realloc strdup strndup json_loadb)
+LINK_test_fit_nomem = $(LINK_test_gguf_nomem)
+LINK_test_server_nomem = $(LINK_test_gguf_nomem)
 
 $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 	@mkdir -p $(@D)

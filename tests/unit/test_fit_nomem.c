@@ -90,19 +90,19 @@ static bool llama(void)
 static void test_plan(void **state)
 {
     (void)state;
-    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 23);
+    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 23, false);
 }
 
 static void test_given(void **state)
 {
     (void)state;
-    nomem_each("given", given, getenv("NOMEM_ALL") ? 1 : 3);
+    nomem_each("given", given, getenv("NOMEM_ALL") ? 1 : 3, false);
 }
 
 static void test_llama(void **state)
 {
     (void)state;
-    nomem_each("llama.cpp's fit", llama, getenv("NOMEM_ALL") ? 1 : 3);
+    nomem_each("llama.cpp's fit", llama, getenv("NOMEM_ALL") ? 1 : 3, false);
 }
 
 int main(void)

@@ -19,7 +19,7 @@ static bool open_it(void)
 static void open_with_failures(const char *file)
 {
     path = file;
-    nomem_each(file, open_it, 1);
+    nomem_each(file, open_it, 1, false);
     assert_true(nomem_calls > 3);
 }
 

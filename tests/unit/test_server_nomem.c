@@ -58,7 +58,7 @@ static void test_bodies(void **state)
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         body_text = rows[i].text;
         body_kind = rows[i].kind;
-        nomem_each(rows[i].name, body, 1);
+        nomem_each(rows[i].name, body, 1, true); /* of a schema, where in it */
     }
 }
 
@@ -74,8 +74,9 @@ static bool chunks(void)
 
 static bool text(void)
 {
+    static const char said[] = "gr\xc3\xbc\xc3\x9f\x65 \x01 \"quoted\"";
     VR_AUTO_BUF out = { 0 };
-    for (int i = 0; i < 100; i++) vr_render_text(&out, "gr\xc3\xbc\xc3\x9f\x65 \x01 \"quoted\"", 21);
+    for (int i = 0; i < 100; i++) vr_render_text(&out, said, sizeof said - 1);
     return !out.failed;
 }
 
@@ -161,14 +162,14 @@ static void test_rest(void **state)
     tree_put("models/hub/org/split-00002-of-00002.gguf", "12345");
     tree_put("models/hub/org/split-00001-of-00002.gguf", "12345");
     tree_put("models/a.gguf", "12345");
-    nomem_each("chunks", chunks, 1);
-    nomem_each("text", text, 1);
-    nomem_each("calls of tools", tools, 1);
-    nomem_each("frames", frames, 1);
-    nomem_each("keys", keys, 1);
-    nomem_each("the list of models", models, 1);
-    nomem_each("what was learned", learned, 1);
-    nomem_each("a failure", failed, 1);
+    nomem_each("chunks", chunks, 1, false);
+    nomem_each("text", text, 1, false);
+    nomem_each("calls of tools", tools, 1, false);
+    nomem_each("frames", frames, 1, false);
+    nomem_each("keys", keys, 1, false);
+    nomem_each("the list of models", models, 1, false);
+    nomem_each("what was learned", learned, 1, false);
+    nomem_each("a failure", failed, 1, false);
 }
 
 int main(void)
