@@ -58,7 +58,8 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@$(MAKE) --no-print-directory check-layers check-fmt
 	@$(MAKE) --no-print-directory -j$$(nproc) all tests dist $(HELPERS) $(FUZZERS) $(B)/oracle/oracle $(ORACLE_STUBS)
 	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests $(HELPERS_ASAN)
-	@tests/all "$(B)" build/asan $(VERSION) $(SECONDS_FUZZ) | TIMES=12 tests/parallel
+	@tests/all "$(B)" build/asan $(VERSION) $(SECONDS_FUZZ) >"$(B)/tests/jobs"
+	@exec env TIMES=12 tests/parallel <"$(B)/tests/jobs"
 
 setup:
 	@tools/setup test

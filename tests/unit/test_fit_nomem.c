@@ -90,7 +90,7 @@ static bool llama(void)
 static void test_plan(void **state)
 {
     (void)state;
-    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 23, false);
+    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 61, false);
 }
 
 static void test_given(void **state)
