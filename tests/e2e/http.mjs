@@ -357,6 +357,7 @@ test('on a terminal: a bar while it loads; the end of the terminal ends the serv
   const log = scratchFile('typescript'), { file, tell } = control();
   const command = `${binary} serve ${model} --port 0 --engine-program ${fakeEngine}`;
   const child = spawn('script', ['-qefc', command, log], { stdio: ['pipe', 'ignore', 'ignore'], detached: true, env: { ...process.env, TERM: 'xterm', FAKE_ENGINE: JSON.stringify({ held: true, control: file }) } });
+  process.on('exit', () => child.kill('SIGKILL'));
   const text = () => fs.existsSync(log) ? fs.readFileSync(log, 'utf8') : '';
   const shown = (what) => eventually(() => `${what} in ${JSON.stringify(text().slice(-600))}`, () => what.exec(text()));
   const [, url] = await shown(/listening on (http:\/\/[\d.:]+)/);
