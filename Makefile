@@ -36,11 +36,12 @@ UNITS   := $(patsubst tests/unit/%.c,$(B)/tests/%,$(wildcard tests/unit/test_*.c
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 FORMAT  := $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.cpp tests/*/*.[ch] tests/*/*.cpp tests/e2e/engine/*.[ch] bench/*.[ch])
 
+, := ,
 # Short lines; V=1 shows the commands.
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients check-browser oracle asan fuzz bench bench-serve fmt install dist check-dist clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-oracle check-e2e check-clients check-browser oracle asan fuzz bench bench-serve bench-front fmt install dist check-dist clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -57,12 +58,10 @@ test: ## install what is missing, build, run every test, then again under ASan +
 	@tools/setup test
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory check-layers check-fmt
-	@$(MAKE) --no-print-directory -j$$(nproc) all tests
-	@$(MAKE) --no-print-directory check check-oracle
-	@$(MAKE) --no-print-directory -j$$(nproc) $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
-	@$(MAKE) --no-print-directory check-e2e check-clients check-browser check-dist
-	@$(MAKE) --no-print-directory asan
-	@$(MAKE) --no-print-directory fuzz SECONDS_FUZZ=$(SECONDS_FUZZ)
+	@$(MAKE) --no-print-directory -j$$(nproc) all tests dist $(HELPERS) $(FUZZERS) $(B)/oracle/oracle $(ORACLE_STUBS)
+	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests $(HELPERS_ASAN)
+	@tests/all "$(B)" build/asan $(VERSION) $(SECONDS_FUZZ) >"$(B)/tests/jobs"
+	@exec env TIMES=12 tests/parallel <"$(B)/tests/jobs"
 
 setup:
 	@tools/setup test
@@ -115,7 +114,9 @@ $(B)/tests/test_%: tests/unit/test_%.c $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -Wno-missing-field-initializers $(LINK_$(@F)) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
 
 # Allocation failures are injected at the linker's hands: no trace of it is left in the program.
-LINK_test_gguf_nomem := -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+LINK_test_gguf_nomem := $(addprefix -Wl$(,)--wrap=,malloc calloc realloc strdup strndup json_loadb)
+LINK_test_fit_nomem = $(LINK_test_gguf_nomem)
+LINK_test_server_nomem = $(LINK_test_gguf_nomem)
 
 $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 	@mkdir -p $(@D)
@@ -123,6 +124,10 @@ $(B)/tests/libnvml-stub.so: tests/stubs/nvml.c
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -shared -o $@ $<
 
 check: check-unit check-golden
+
+# What tests start beside the program itself.
+HELPERS      := $(addprefix $(B)/tests/,libnvml-stub.so fake-engine tiny-model tiny-mmproj see engine-main engine-client)
+HELPERS_ASAN := $(addprefix build/asan/tests/,libnvml-stub.so fake-engine tiny-mmproj)
 
 # The server as a program: over a stub of its engine (API, faults, costs), and as real clients use it.
 $(B)/tests/fake-engine: tests/stubs/fake-engine.c $(LIBRARY)
@@ -151,9 +156,8 @@ $(B)/tests/engine-client: $(wildcard tests/e2e/engine/*.[ch]) $(LIBRARY)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit -Wno-missing-field-initializers -o $@ $(filter %.c,$^) $(LIBRARY) -lcmocka $(LIBS) \
 	  $(ENGINE_LIBS) -lstdc++
 
-check-e2e: $(B)/vram-llm $(B)/tests/libnvml-stub.so $(B)/tests/fake-engine $(B)/tests/tiny-model $(B)/tests/tiny-mmproj $(B)/tests/see $(B)/tests/engine-main $(B)/tests/engine-client
-	@ENGINE_MAIN="$(abspath $(B)/tests/engine-main)" TINY_MODEL="$(abspath $(B)/tests/tiny-model)" TINY_MMPROJ="$(abspath $(B)/tests/tiny-mmproj)" \
-	  tests/run "$(B)" $(B)/tests/engine-client
+check-e2e: $(B)/vram-llm $(HELPERS)
+	@tests/run "$(B)" $(B)/tests/engine-client
 	@tests/e2e/run "$(B)"
 	@tests/bench.sh "$(B)"
 
@@ -185,7 +189,7 @@ check-fmt:
 # and the server over a stub of its engine: requests, faults, signals; what it costs is measured without sanitizers
 SANITIZED := B=build/asan CFLAGS="-O1 -g" EXTRA="-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests build/asan/tests/fake-engine
+	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests $(HELPERS_ASAN)
 	@$(MAKE) --no-print-directory $(SANITIZED) check
 	@tests/e2e/run build/asan http api faults
 
@@ -215,20 +219,30 @@ oracle: $(B)/oracle/oracle $(ORACLE_STUBS) ## compare CASES (800) placements wit
 
 # --- fuzzing: libFuzzer comes with clang ---
 
-FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+FUZZ_FLAGS := -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc -MMD -MP -O1 -g -fno-sanitize-recover=all
 
-# Parsers of requests and grammars are fuzzed without the rest of their rooms.
+# Parsers of requests, grammars, pictures and frames are fuzzed without the rest of their rooms.
 FUZZED_ALONG := $(wildcard src/server/http/http.c src/server/http/auth.c src/server/api/body.c) \
-                $(addprefix src/engine/wire/,limits.c schema.c picture.c request_check.c request_check_chat.c)
-$(B)/fuzz/%: tests/fuzz/%.c $(PURE) $(FUZZED_ALONG)
+                $(wildcard src/engine/wire/*.c)
+FUZZ_OBJECTS := $(patsubst src/%.c,$(B)/fuzz/obj/%.o,$(PURE) $(FUZZED_ALONG))
+$(B)/fuzz/obj/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(call say,FUZZ)
-	$(Q)clang -std=gnu11 -D_GNU_SOURCE -DVR_VERSION='"fuzz"' -Isrc $(FUZZ_FLAGS) -o $@ $^ $(LIBS)
+	$(Q)clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
+
+$(FUZZERS): $(B)/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,FUZZ)
+	$(Q)clang $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -o $@ $^ $(LIBS)
 
 fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 	@tests/fuzz/run "$(B)" $(SECONDS_FUZZ) $(FUZZERS)
 
 # --- the rest ---
+
+bench-front: $(B)/vram-llm $(B)/tests/fake-engine ## what the front takes of a core, and how fast it answers among many streams
+	@tools/stretch "$(B)/models" devstral-small-24b
+	@VR_BUILD="$(abspath $(B))" VR_MODEL="$(abspath $(B))/models/Devstral-Small-2505-Q5_K_M.gguf" "$$(tools/node)" bench/front.mjs
 
 bench-serve: $(B)/vram-llm $(B)/tests/tiny-model ## serving beside llama.cpp's own server, which is built for it (a few minutes)
 	@bench/serve "$(B)" $(ROUNDS)
@@ -276,4 +290,4 @@ check-dist: dist $(B)/tests/tiny-model
 clean: ## remove what was built
 	rm -rf build
 
--include $(OBJECTS:.o=.d) $(UNITS:%=%.d) $(wildcard $(B)/oracle/*.d)
+-include $(OBJECTS:.o=.d) $(FUZZ_OBJECTS:.o=.d) $(UNITS:%=%.d) $(wildcard $(B)/oracle/*.d)

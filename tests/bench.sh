@@ -2,6 +2,8 @@
 # `bench` as a user runs it, on this computer's CPU: the machine's profile is made, kept, used, and not trusted blindly.
 #   tests/bench.sh BUILD
 set -u
+# On one processor: threads that compute wait for each other, so on a busy machine two take many times as long as one.
+[ -n "${VR_PINNED-}" ] || VR_PINNED=1 exec taskset -c "$(taskset -pc $$ | sed 's/.*: //; s/[^0-9].*//')" "$0" "$@"
 build=$PWD/$1
 dir=$(mktemp -d)
 trap 'rm -rf -- "$dir"' EXIT

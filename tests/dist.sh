@@ -84,7 +84,7 @@ expect "It fits" plan tiny.gguf --gpus "RTX 3090"
 (inside "$program" serve tiny.gguf --port 0) >"$root/log" 2>&1 &
 server=$!
 port=
-for _ in $(seq 200); do
+for _ in $(seq 1200); do
   port=$(sed -n 's/.*listening on http:\/\/127\.0\.0\.1:\([0-9]*\).*/\1/p' "$root/log")
   [ -n "$port" ] && grep -q "is ready" "$root/log" && break
   kill -0 "$server" 2>/dev/null || break
@@ -94,7 +94,7 @@ body='{"prompt":"word1 word2","max_tokens":8,"temperature":0,"ignore_eos":true}'
 if [ -n "$port" ] && exec 3<>"/dev/tcp/127.0.0.1/$port"; then
   printf 'POST /v1/completions HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' \
     "${#body}" "$body" >&3
-  answer=$(timeout 20 cat <&3)
+  answer=$(timeout 120 cat <&3)
   grep -q '"completion_tokens": *8' <<<"$answer" || { bad "no completion: $answer"; cat "$root/log"; }
 else
   bad "it does not serve"

@@ -148,8 +148,8 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_load_params *t
     if (v->host_short_bytes) v->fits = false;
 }
 
-static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
-                                    uint16_t machine_device[VR_MAX_VGPUS])
+static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct vr_load_params *t,
+                                    const struct vr_proof *p, uint16_t machine_device[VR_MAX_VGPUS])
 {
     for (size_t i = 0; i < t->n_devices; i++) machine_device[i] = s->budgets->items[i].device;
     uint32_t n_seq = t->context.n_seq ? t->context.n_seq : 1;
@@ -164,19 +164,18 @@ static struct vr_pricing pricing_of(const struct vr_judge_setup *s, const struct
                                 .pipeline = p->pipeline };
 }
 
-static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
-                     const struct vr_pricing *asked, struct vr_verdict *v)
+static bool clock_it(const struct vr_judge_setup *s, const struct vr_load_params *t, const struct vr_proof *p,
+                     const struct vr_pricing *asked, struct vr_verdict *v, struct vr_err *err)
 {
     struct vr_pricing pricing = *asked;
     VR_AUTO_FREE struct vr_speeds *pinned = malloc(sizeof *pinned);
-    if (pinned) { /* else it is not told */
-        *pinned = *s->speeds;
-        vr_speeds_pin(pinned);
-        pricing.speeds = pinned;
-        vr_price(&p->works, &pricing, &v->price);
-        v->pinned_tok_s = v->price.prefill_tok_s;
-        pricing.speeds = s->speeds;
-    }
+    if (!pinned) return vr_fail_nomem(err, "pricing a plan");
+    *pinned = *s->speeds;
+    vr_speeds_pin(pinned);
+    pricing.speeds = pinned;
+    vr_price(&p->works, &pricing, &v->price);
+    v->pinned_tok_s = v->price.prefill_tok_s;
+    pricing.speeds = s->speeds;
     vr_price(&p->works, &pricing, &v->price);
     for (enum vr_optimize goal = 0; goal < VR_N_GOALS; goal++) v->cost[goal] = vr_price_cost(&v->price, goal, &pricing);
     v->n_seq = pricing.n_seq;
@@ -189,6 +188,7 @@ static void clock_it(const struct vr_judge_setup *s, const struct vr_load_params
             v->devices[i].ms[phase] = v->price.ms[phase][t->n_order ? t->order[i] : i];
         v->host_ms[phase] = v->price.ms[phase][t->n_devices];
     }
+    return true;
 }
 
 /* What a device is told beside activations, as far as a placement shows it that moves nothing else. */
@@ -236,8 +236,7 @@ bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, st
     find_empty_caches(s, out);
     uint16_t machine_device[VR_MAX_VGPUS];
     struct vr_pricing pricing = pricing_of(s, t, &proof, machine_device);
-    clock_it(s, t, &proof, &pricing, out);
-    bool ok = !s->observed || observe(s, t, &proof, &pricing, out, err);
+    bool ok = clock_it(s, t, &proof, &pricing, out, err) && (!s->observed || observe(s, t, &proof, &pricing, out, err));
     vr_proof_done(&proof);
     return ok;
 }

@@ -285,10 +285,13 @@ static bool iterate_goals(struct vr_planner *s, struct vr_outcome *best, struct 
     if (!iterate(s, goal, best, err)) return false;
     for (enum vr_optimize other = 0; goal != VR_OPTIMIZE_DECODE && other < VR_N_GOALS; other++) {
         VR_AUTO_OUTCOME rival = { 0 };
-        struct vr_err why;
+        struct vr_err why = { 0 };
         if (other == goal) continue;
         begin(s);
-        if (!iterate(s, other, &rival, &why)) continue;
+        if (!iterate(s, other, &rival, &why)) {
+            if (why.code != VR_ENOFIT) return vr_fail(err, why.code, "%s", why.msg);
+            continue;
+        }
         uint32_t dry_runs = best->dry_runs + rival.dry_runs;
         if (rival.verdict.cost[goal] < best->verdict.cost[goal]) {
             rival.lower_bound = fmin(best->lower_bound, rival.verdict.cost[goal]);

@@ -33,20 +33,22 @@ static json_t *json_row(const struct vr_learned_row *r, bool run)
     json_t *row =
         json_pack("{s:I, s:I, s:s, s:I}", "hidden_bytes", (json_int_t)r->hidden_bytes, "free_bytes",
                   (json_int_t)r->free_bytes, "stage", vr_load_stage_name(r->stage), "when", (json_int_t)r->when);
-    if (run)
-        json_object_update_new(
-            row, json_pack("{s:I, s:I}", "most_bytes", (json_int_t)r->most_bytes, "fails", (json_int_t)r->fails));
-    return row;
+    if (!run || json_object_update_new(row, json_pack("{s:I, s:I}", "most_bytes", (json_int_t)r->most_bytes, "fails",
+                                                      (json_int_t)r->fails)) == 0)
+        return row;
+    json_decref(row);
+    return NULL;
 }
 
 bool vr_learned_print(const struct vr_learned *l, bool run, struct vr_buf *out, struct vr_err *err)
 {
-    json_t *devices = json_object();
-    for (size_t i = 0; i < l->n; i++)
-        if (run || l->rows[i].hidden_bytes) json_object_set_new(devices, l->rows[i].key, json_row(&l->rows[i], run));
-    json_t *tree = json_pack("{s:o}", "devices", devices);
-    if (run) json_object_set_new(tree, "fails", json_integer(l->n_fails));
-    VR_AUTO_FREE char *text = tree ? json_dumps(tree, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_t *tree = json_object(), *devices = json_object();
+    bool ok = json_object_set_new(tree, "devices", devices) == 0;
+    for (size_t i = 0; ok && i < l->n; i++)
+        if (run || l->rows[i].hidden_bytes)
+            ok = json_object_set_new(devices, l->rows[i].key, json_row(&l->rows[i], run)) == 0;
+    if (ok && run) ok = json_object_set_new(tree, "fails", json_integer(l->n_fails)) == 0;
+    VR_AUTO_FREE char *text = ok ? json_dumps(tree, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(tree);
     if (text) vr_buf_adds(out, text);
     return (text && !out->failed) || vr_fail_nomem(err, "writing what was learned");

@@ -171,13 +171,13 @@ static bool feasible(const struct pipeline *t, double limit, uint16_t *furthest)
     return false;
 }
 
-/* No pipeline has a device that takes less than this in a token of prompt; infinite: nothing fits. */
-static double least_limit(const struct pipeline *t, struct vr_arena *arena)
+/* No pipeline has a device that takes less than this in a token of prompt; infinite: nothing fits. `furthest` has room
+ * for each way to use devices up. */
+static double least_limit(const struct pipeline *t, uint16_t *furthest)
 {
     double low = 0, high = 0;
-    uint16_t *furthest = vr_arena_alloc(arena, t->radix[t->p->n_kinds], sizeof *furthest);
     for (uint32_t k = 0; k < t->p->n_kinds; k++) high = fmax(high, t->prefill[k][t->n]);
-    if (!furthest || !feasible(t, high, furthest)) return INFINITY;
+    if (!feasible(t, high, furthest)) return INFINITY;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
         if (feasible(t, middle, furthest))
@@ -318,7 +318,9 @@ bool vr_pipeline_solve(const struct vr_problem *p, struct vr_arena *arena, struc
     if (p->n_devices < 2) return true;
     if (!fill(&t, arena) || !alloc_placement(p, arena, &out->placement) || !alloc_placement(p, arena, &f.x))
         return vr_fail_nomem(err, "planning a pipeline");
-    double least = least_limit(&t, arena);
+    uint16_t *furthest = vr_arena_alloc(arena, t.radix[p->n_kinds], sizeof *furthest);
+    if (!furthest) return vr_fail_nomem(err, "planning a pipeline");
+    double least = least_limit(&t, furthest);
     if (isinf(least)) return true;
     out->lower_bound = weigh(p, 0, fmax(least, t.submit));
     uint64_t n_cells = (uint64_t)t.radix[p->n_kinds] * (t.n + 1);

@@ -103,13 +103,19 @@ static bool write_down(const struct vr_built *b, const struct vr_solution *x, un
 }
 
 /* Copies for overlapping batches help prompts, need full offload and no overrides, and take memory. When only token
- * generation counts, they are taken if they cost next to nothing of it. */
+ * generation counts, they are taken if they cost next to nothing of it: *pipe says so, and `out` is that plan. */
 static bool pipe_for_nothing(const struct vr_built *b, const struct vr_solution *plain, uint64_t limit,
-                             struct vr_arena *arena, struct vr_solution *out)
+                             struct vr_arena *arena, bool *pipe, struct vr_solution *out, struct vr_err *err)
 {
-    if (plain->account.n_order < 2 || plain->account.on_host || plain->account.moved) return false;
-    return vr_solve(&b->problem, VR_SIT_PIPELINE, limit, arena, out, NULL) && !out->account.on_host &&
-           !out->account.moved && out->account.cost <= plain->account.cost * (1 + PIPELINE_WORTH);
+    struct vr_err why = { 0 };
+    *pipe = false;
+    if (plain->account.n_order < 2 || plain->account.on_host || plain->account.moved) return true;
+    if (!vr_solve(&b->problem, VR_SIT_PIPELINE, limit, arena, out, &why))
+        return why.code == VR_ENOFIT || vr_fail(err, why.code, "%s", why.msg);
+    *pipe =
+        !out->account.on_host && !out->account.moved && out->account.cost <= plain->account.cost * (1 + PIPELINE_WORTH);
+    out->lower_bound = plain->lower_bound; /* of all plans, with or without copies */
+    return true;
 }
 
 bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_plan *out, struct vr_err *err)
@@ -118,19 +124,17 @@ bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_pl
     struct vr_built built;
     struct vr_solution plain, piped;
     if (!vr_build(ask, arena, &built, err) || !vr_solve(&built.problem, 0, limit, arena, &plain, err)) return false;
-    bool can = ask->fixed.n_overrides == 0 && !ask->no_pipeline, prompts = built.problem.weight[VR_PREFILL] > 0;
-    if (!prompts && can && pipe_for_nothing(&built, &plain, limit, arena, &piped)) {
-        piped.lower_bound = plain.lower_bound; /* of all plans, with or without copies */
-        return write_down(&built, &piped, VR_SIT_PIPELINE, arena, out, err);
+    bool can = ask->fixed.n_overrides == 0 && !ask->no_pipeline, pipe = false;
+    if (built.problem.weight[VR_PREFILL] == 0) {
+        if (can && !pipe_for_nothing(&built, &plain, limit, arena, &pipe, &piped, err)) return false;
+    } else if (can) { /* a placement runs as a pipeline or not, and costs no less than the bound of its side */
+        if (!vr_pipeline_solve(&built.problem, arena, &piped, err)) return false;
+        pipe = piped.account.cost < plain.account.cost;
+        plain.lower_bound = piped.lower_bound = fmin(plain.lower_bound, piped.lower_bound);
+        plain.optimal = plain.lower_bound >= plain.account.cost * (1 - SAME);
+        piped.optimal = piped.lower_bound >= piped.account.cost * (1 - SAME);
     }
-    if (!prompts || !can) return write_down(&built, &plain, 0, arena, out, err);
-    /* A placement runs as a pipeline or not, and costs no less than the bound of its side. */
-    if (!vr_pipeline_solve(&built.problem, arena, &piped, err)) return false;
-    bool pipe = piped.account.cost < plain.account.cost;
-    struct vr_solution *best = pipe ? &piped : &plain;
-    best->lower_bound = fmin(plain.lower_bound, piped.lower_bound);
-    best->optimal = best->lower_bound >= best->account.cost * (1 - SAME);
-    return write_down(&built, best, pipe ? VR_SIT_PIPELINE : 0, arena, out, err);
+    return write_down(&built, pipe ? &piped : &plain, pipe ? VR_SIT_PIPELINE : 0, arena, out, err);
 }
 
 bool vr_plan_cost(const struct vr_ask *ask, const struct vr_plan *plan, double *cost, struct vr_err *err)

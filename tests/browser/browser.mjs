@@ -1,14 +1,14 @@
 // A page that is watched: nothing may go wrong on the console, and nothing may leave this server.
 import { chromium } from 'playwright-core';
-import { ok } from './lib.mjs';
+import { ok, patience } from './lib.mjs';
 
 let browser;
 export async function open(url, { width = 1280, height = 900, dark = false, touch = false, hash = '', allow = [], init } = {}) {
-  browser ??= await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
+  browser ??= await chromium.launch({ executablePath: '/usr/bin/chromium', timeout: patience, args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage'] });
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: dark ? 'dark' : 'light', hasTouch: touch, reducedMotion: 'reduce' });
   await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: url });
   const page = await context.newPage();
-  page.setDefaultTimeout(15000);
+  page.setDefaultTimeout(patience);
   const wrong = [];
   page.on('console', (m) => { if (['error', 'warning'].includes(m.type()) && !allow.some((a) => a.test(m.text()))) wrong.push(`${m.type()}: ${m.text()}`); });
   page.on('pageerror', (e) => wrong.push(`exception: ${e.stack}`));

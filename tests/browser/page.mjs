@@ -2,7 +2,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { spawn } from 'node:child_process';
-import { build, binary, equal, ok, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
+import { build, binary, equal, eventually, ok, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
 import { cramped, faint, nameless, open } from './browser.mjs';
 
 const rig = path.join(process.env.VR_RIGS, '2x3090-2x3060.json');
@@ -18,13 +18,12 @@ async function start(name, args) {
   const child = spawn(binary, ['serve', process.env.VR_TINY, '--alias', 'tiny', '--port', '0', '--n-ctx', '2048', '--n-seq', '2', '--threads', '1', '--models-dir', path.join(build, 'models'), ...args],
     { stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: scratchFile('state') } });
   process.on('exit', () => child.kill('SIGKILL'));
-  for (let i = 0; i < 2000; i++) {
+  const url = await eventually(() => `the tiny model is up: ${fs.readFileSync(log, 'utf8')}`, async () => {
+    if (child.exitCode !== null) throw new Error(fs.readFileSync(log, 'utf8'));
     const m = /listening on (http:\/\/\S+:\d+)/.exec(fs.readFileSync(log, 'utf8'));
-    if (m && (await fetch(`${m[1]}/health`)).ok) return (up[name] = { url: m[1] });
-    if (child.exitCode !== null) break;
-    await sleep(20);
-  }
-  throw new Error(`the tiny model does not come up: ${fs.readFileSync(log, 'utf8')}`);
+    return m && (await fetch(`${m[1]}/health`)).ok && m[1];
+  });
+  return (up[name] = { url });
 }
 const real = () => start('tiny', []);
 const seeing = () => start('seeing', ['--mmproj', process.env.VR_EYES]);
@@ -378,7 +377,8 @@ test('chat: a storage full of nonsense does no harm', async () => {
 });
 
 test('chat: reasoning is folded, errors are sentences, and a second try works', async () => {
-  const s = await serve();
+  const s = await serve({ engine: { held: true }, ready: false }); // each engine comes up when it is told
+  s.tell('load 100');
   const page = await open(s.url, { hash: 'chat', allow: [/Failed to load resource/, /ERR_/] });
   await state(page, 'ready');
   await send(page, 'think tokens=6');
@@ -395,8 +395,8 @@ test('chat: reasoning is folded, errors are sentences, and a second try works', 
   await send(page, 'tokens=9 delay=20 crash=4');
   await answered(page, 4);
   ok(/being started again/.test(await last(page).getByRole('alert').innerText()), 'the crash is told');
-  await s.until('ok');
-  await sleep(1100); // for the page to hear of it
+  await page.waitForFunction(() => /restarting|loading/.test(document.getElementById('state').textContent));
+  s.tell('load 100');
   await state(page, 'ready');
   await last(page).locator('..').getByRole('button', { name: 'Edit' }).last().click();
   await send(page, 'tokens=5');
@@ -411,17 +411,18 @@ test('live: tokens, slots, devices, log; a reload keeps the history', async () =
   const s = await serve({ env: { VRAM_LLM_NVML: path.resolve(build, 'tests/libnvml-stub.so') } });
   const page = await open(s.url, { hash: 'live' });
   await state(page, 'ready');
-  const answer = fetch(`${s.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ messages: [{ role: 'user', content: 'tokens=400 delay=10' }] }) });
-  await page.waitForFunction(() => /writing/.test(document.querySelector('.slots').innerText) && parseFloat(document.querySelector('#panel-live .figure b').textContent) > 20);
+  const answer = fetch(`${s.url}/v1/chat/completions`, { method: 'POST', body: JSON.stringify({ messages: [{ role: 'user', content: 'tokens=1000000 delay=10' }] }) });
+  await page.waitForFunction(() => /writing/.test(document.querySelector('.slots').innerText) && parseFloat(document.querySelector('#panel-live .figure b').textContent) > 1);
   await page.waitForFunction(() => document.querySelector('.live-devices').innerText.includes('RTX 4080 Laptop'));
   const devices = await page.innerText('.live-devices');
   for (const part of ['42 % busy', '57 °C', '252 W', 'CUDA1', 'Host']) ok(devices.includes(part), `'${part}' is missing in ${devices}`);
   ok((await page.innerText('.log')).includes('listening on'), 'log');
+  s.tell('end');
   await answer;
-  await page.waitForFunction(() => document.querySelector('.log').innerText.includes('text_tokens=400'));
+  await page.waitForFunction(() => /text_tokens=\d/.test(document.querySelector('.log').innerText));
   await page.waitForFunction(() => document.querySelector('#panel-live').innerText.includes('one stream:'));
   await page.reload();
-  await page.waitForFunction(() => /peak \d{2,}/.test(document.querySelector('.chart svg')?.getAttribute('aria-label')));
+  await page.waitForFunction(() => /peak [1-9]/.test(document.querySelector('.chart svg')?.getAttribute('aria-label')));
   await page.click('#tab-plan');
   await page.waitForFunction(() => document.querySelector('#panel-plan').innerText.includes('recent answers'));
   await page.end();
@@ -430,17 +431,20 @@ test('live: tokens, slots, devices, log; a reload keeps the history', async () =
 // --- states ---
 
 test('a model that loads, an engine that restarts, a server that goes away', async () => {
-  const s = await serve({ engine: { load_ms: 1800 }, ready: false });
+  const s = await serve({ engine: { held: true }, ready: false });
+  s.tell('load 30');
   const page = await open(s.url, { hash: 'chat', allow: [/Failed to load resource/, /ERR_/] });
   await state(page, 'loading');
   ok((await page.innerText('#banner')).includes('reading the weights'), 'banner');
   ok(await page.isVisible('#banner-bar'), 'progress');
   ok(await page.isDisabled('#ch-send'), 'nothing can be sent yet');
   await shot(page, 'loading');
+  s.tell('load 100');
   await state(page, 'ready');
   ok(!(await page.isVisible('#banner')), 'no banner');
   await send(page, 'crash=1');
   await page.waitForFunction(() => /restarting|loading/.test(document.getElementById('state').textContent));
+  s.tell('load 100');
   await state(page, 'ready');
   s.kill('SIGKILL');
   await state(page, 'not connected');

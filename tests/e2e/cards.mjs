@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { binary, sleep } from './lib.mjs';
+import { binary, patience, sleep } from './lib.mjs';
 import { dir } from './real.mjs';
 
 // Starts it, does `first(url)`, asks for one greedy text, stops it. An error has the exit status as .code and the log as .log.
@@ -18,11 +18,11 @@ export async function ask(model, args, env = {}, first = async () => { }) {
   const text = () => fs.readFileSync(log, 'utf8');
   try {
     let url;
-    for (let i = 0; ; i++) {
+    for (const end = Date.now() + patience; ;) {
       url ??= /listening on (http:\S+)/.exec(text())?.[1];
       const health = url ? await fetch(url + '/health').then((r) => r.json()).catch(() => ({})) : {};
       if (health.status === 'ok') break;
-      if (i > 1200 || child.exitCode !== null) throw Object.assign(new Error('not up: ' + text()), { code: child.exitCode, log: text() });
+      if (Date.now() > end || child.exitCode !== null) throw Object.assign(new Error('not up: ' + text()), { code: child.exitCode, log: text() });
       await sleep(25);
     }
     await first(url);

@@ -5,7 +5,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { binary, ok as must, runAll, sleep, test } from './lib.mjs';
+import { binary, eventually, ok as must, runAll, test } from './lib.mjs';
 
 const here = path.dirname(fileURLToPath(import.meta.url));
 const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'vram-llm-demo-'));
@@ -19,14 +19,12 @@ process.on('exit', () => {
   child.kill('SIGKILL');
   fs.rmSync(dir, { recursive: true, force: true });
 });
-let url;
-for (let i = 0; i < 1500 && !url && child.exitCode === null; i++) {
+const url = await eventually(() => `the server is up: ${fs.readFileSync(log, 'utf8')}`, async () => {
+  must(child.exitCode === null, fs.readFileSync(log, 'utf8'));
   const port = /listening on http:\/\/[^ \n]*:(\d+)/.exec(fs.readFileSync(log, 'utf8'))?.[1];
   const health = port && await fetch(`http://127.0.0.1:${port}/health`).catch(() => null);
-  if (health?.ok) url = `http://127.0.0.1:${port}`;
-  else await sleep(20);
-}
-must(url, 'the server is up: ' + fs.readFileSync(log, 'utf8'));
+  return health?.ok && `http://127.0.0.1:${port}`;
+});
 
 async function ask(messages, more = {}) {
   const r = await fetch(url + '/v1/chat/completions', { method: 'POST', body: JSON.stringify({ messages, temperature: 0, max_tokens: 500, ...more }) });

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
-import { ask, binary, build, chat, connect, equal, figure, freePort, now_us, ok, post, raw, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
+import { ask, binary, build, chat, connect, equal, eventually, figure, now_us, ok, post, raw, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
 
 const user = (content) => [{ role: 'user', content }];
 const stream = (s, content) => {
@@ -12,9 +12,16 @@ const stream = (s, content) => {
   return c;
 };
 const enginePid = async (s) => (await s.get('/api/status')).json.engine.pid;
+// Its n-th engine is up.
+const started = (s, n) => eventually(() => `start ${n}: ${s.text()}`, async () => {
+  const { starts, state } = (await s.get('/api/status')).json.engine;
+  return starts === n && state === 'ready';
+});
 
 test('kill -9 the engine while 50 streams run: each ends with an error event, the next request works', async () => {
-  const s = await serve({ args: ['--max-queue', '100'] });
+  const s = await serve({ args: ['--max-queue', '100'], engine: { held: true }, ready: false }); // each engine comes up when it is told
+  s.tell('load 100');
+  await s.until('ok');
   const fds = s.fds();
   for (let round = 0; round < 3; round++) {
     const all = Array.from({ length: 50 }, () => stream(s, 'tokens=100000 delay=5'));
@@ -40,7 +47,9 @@ test('kill -9 the engine while 50 streams run: each ends with an error event, th
     const h = await s.get('/health');
     ok(['restarting', 'loading'].includes(h.json.status) && h.status === 503, JSON.stringify(h));
     equal((await ask(s, { model: 'm', messages: user('hi') })).status, 503, 'says so while it restarts');
-    await s.until('ok', 8000);
+    await s.until('loading');
+    s.tell('load 100');
+    await s.until('ok');
     equal((await ask(s, { model: 'm', messages: user('tokens=2') })).json.choices[0].message.content, 'token0 token1 ');
     ok(await enginePid(s) !== pid, 'a new engine');
     equal(all[0].closed, false, 'the connection is kept');
@@ -48,10 +57,9 @@ test('kill -9 the engine while 50 streams run: each ends with an error event, th
     await all[0].until(() => all[0].text().endsWith('{"status":"ok"}\n'));
     all.forEach((c) => c.close());
   }
-  await sleep(400);
-  equal(await s.metric('requests_in_flight'), 0);
+  await eventually('none in flight', async () => await s.metric('requests_in_flight') === 0);
   equal(await s.metric('engine_crashes_total'), 3);
-  ok(s.fds() <= fds + 4, `descriptors: ${fds} before, ${s.fds()} after`);
+  await eventually(() => `descriptors: ${fds} before, ${s.fds()} after`, () => s.fds() <= fds + 4);
   ok(/was ended by signal 9/.test(s.text()), 'the log says how');
 });
 
@@ -59,20 +67,21 @@ test('restarts wait longer each time', async () => {
   const s = await serve();
   const waits = [];
   for (let i = 0; i < 3; i++) {
-    process.kill(await enginePid(s), 'SIGKILL');
     const from = Date.now();
-    await sleep(50);
-    await s.until('ok', 8000);
+    process.kill(await enginePid(s), 'SIGKILL');
+    await started(s, i + 2);
     waits.push(Date.now() - from);
   }
-  ok(waits[0] >= 450 && waits[1] >= 950 && waits[2] >= 1950 && waits[2] < 4000, `${waits}`);
+  const said = [...s.text().matchAll(/restart_in_ms=(\d+)/g)].map((m) => Number(m[1]));
+  equal(said, [500, 1000, 2000]);
+  ok(waits.every((ms, i) => ms >= said[i] * 0.9), `${waits}`);
 });
 
 test('an engine that speaks nonsense is replaced', async () => {
   const s = await serve();
   const c = stream(s, 'tokens=10 malformed_after=3 delay=2');
   await c.until(() => c.text().includes('engine_died'));
-  await s.until('ok', 8000);
+  await started(s, 2);
   equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
   ok(/a frame that is none/.test(s.text()), 'log');
 });
@@ -118,8 +127,7 @@ test('out of memory at each stage: less for that device, a new plan, and it is r
   const c = stream(s, 'tokens=50 delay=5 failed_after=5');
   await c.until(() => c.text().includes('engine_died'));
   ok(/CUDA0 is out of memory while decoding/.test(c.text()), 'the client hears why');
-  await sleep(20);
-  await s.until('ok');
+  await started(s, 5);
   equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
 });
 
@@ -167,28 +175,27 @@ test('an engine that always runs out of memory ends the server with its sentence
   ok(/out of memory at load/.test(s.text().trim().split('\n').at(-1)), s.text());
 });
 
-test('while a plan is made again, /health answers', async () => {
-  const slow = { ...cards, VR_STUB_NVML_MODE: 'slow', VR_STUB_NVML_MS: '1500' };
-  const s = await serve({ env: slow, engine: { count: scratchFile('c'), starts: [oom('load', 10 * GiB)] }, ready: false });
-  await s.until('restarting');
-  const times = [];
-  for (; ;) {
-    const from = process.hrtime.bigint();
-    const h = await s.get('/health');
-    times.push(Number(process.hrtime.bigint() - from) / 1e6);
-    if (h.json.status !== 'restarting') break;
-    ok(/out of memory/.test(h.json.reason), JSON.stringify(h.json));
-    await sleep(10);
+test('while a plan is made again, /health answers; SIGTERM does not wait for it', async () => {
+  for (const stop of [false, true]) {
+    const hold = scratchFile('hold'); // as long as it is there, no plan is made
+    const s = await serve({ env: { ...cards, VR_STUB_NVML_HOLD: hold }, engine: { held: true, count: scratchFile('c'), starts: [oom('load', 10 * GiB)] }, ready: false });
+    fs.writeFileSync(hold, '');
+    s.tell('load 100');
+    await s.until('restarting');
+    for (let i = 0; i < 50; i++) {
+      const h = await s.get('/health');
+      equal(h.json.status, 'restarting');
+      ok(/out of memory/.test(h.json.reason), JSON.stringify(h.json));
+    }
+    if (stop) {
+      equal((await s.stop()).code, 0, 'SIGTERM meanwhile');
+      continue;
+    }
+    fs.rmSync(hold);
+    await s.until('loading');
+    s.tell('load 100');
+    await s.until('ok');
   }
-  times.sort((a, b) => a - b);
-  figure(`/health while a plan takes 1.5 s: ${times.length} answers, median ${times[times.length >> 1].toFixed(1)} ms, worst ${times.at(-1).toFixed(1)} ms`);
-  ok(times.length > 20 && times[Math.floor(times.length * 0.9)] < 50, `${times}`);
-  await s.until('ok');
-  const again = await serve({ env: slow, engine: { count: scratchFile('c'), starts: [oom('load', 10 * GiB)] }, ready: false });
-  await again.until('restarting');
-  const from = Date.now();
-  equal((await again.stop()).code, 0, 'SIGTERM meanwhile');
-  ok(Date.now() - from < 1000, `took ${Date.now() - from} ms`);
 });
 
 test('a file of what was learned that is broken is named', async () => {
@@ -199,54 +206,46 @@ test('a file of what was learned that is broken is named', async () => {
   ok(/learned\.json is not what this program writes there; delete it/.test(s.text()), s.text());
 });
 
-test('a client that leaves is cancelled within 100 ms, at every phase, while the server is polled', async () => {
+test('a client that leaves is cancelled at once, at every phase, while the server is polled', async () => {
   const s = await serve({ args: ['--max-queue', '500'] });
   let polling = true;
   const poll = (async () => { while (polling) { await s.get('/health'); await s.get('/api/status'); } })();
-  const phases = {
-    'in the queue': ['hang', true, (c) => sleep(20)],
-    'in the queue, whole answer': ['hang', false, (c) => sleep(20)],
-    'in the prompt': ['stall', true, (c) => c.until(() => c.text().includes('200 OK'))],
-    'in the prompt, whole answer': ['stall', false, (c) => sleep(20)],
-    'in the text': ['tokens=100000 delay=10', true, (c) => c.until(() => c.text().includes('token2'))],
-    'in the text, fast': ['tokens=10000000', true, (c) => c.until(() => c.text().includes('token2'))],
-    'in a whole text': ['tokens=100000 delay=10', false, (c) => sleep(50)],
+  const phases = { // what is asked, streamed or not, and what the engine must have done before the client leaves
+    'in the queue': ['hang', true, 'REQUEST'],
+    'in the queue, whole answer': ['hang', false, 'REQUEST'],
+    'in the prompt': ['stall', true, 'BEGIN'],
+    'in the prompt, whole answer': ['stall', false, 'BEGIN'],
+    'in the text': ['tokens=100000 delay=10', true, 'TEXT'],
+    'in the text, fast': ['tokens=10000000', true, 'TEXT'],
+    'in a whole text': ['tokens=100000 delay=10', false, 'TEXT'],
   };
-  const times = {}, worst = {};
-  for (const [name, [content, streamed, reach]] of Object.entries(phases))
+  const silent = stream(s, 'hang'), since = Date.now(), left = {};
+  const written = silent.until(() => silent.text().includes(': still here')).then(() => Date.now() - since);
+  for (const [name, [content, streamed, reached]] of Object.entries(phases))
     for (const how of ['FIN', 'RST'])
       for (let i = 0; i < 5; i++) {
+        const [there, cancels] = [s.count(reached), s.count('CANCEL')];
         const c = connect(s.port);
         c.send(post('/v1/chat/completions', chat(content, { stream: streamed })));
-        const before = s.seen().filter((e) => e.kind === 'REQUEST').length;
-        await reach(c);
-        while (s.seen().filter((e) => e.kind === 'REQUEST').length < 1) await sleep(2);
-        const cancels = s.seen().filter((e) => e.kind === 'CANCEL').length;
+        await eventually(`${name}, ${how}: reached`, () => s.count(reached) > there);
         const from = now_us();
         if (how === 'FIN') c.socket.destroy(); else c.socket.resetAndDestroy();
-        let last;
-        for (const end = Date.now() + 2000; ;) {
-          last = s.seen().filter((e) => e.kind === 'CANCEL');
-          if (last.length > cancels) break;
-          if (Date.now() > end) throw new Error(`${name}, ${how}: never cancelled`);
-          await sleep(2);
-        }
-        const ms = (last.at(-1).us - from) / 1000;
-        worst[how] = Math.max(worst[how] ?? 0, ms);
-        (times[`${name}, ${how}`] ??= []).push(ms);
+        await eventually(`${name}, ${how}: cancelled`, () => s.count('CANCEL') > cancels);
+        (left[`${name}, ${how}`] ??= []).push((s.seen().findLast((e) => e.kind === 'CANCEL').us - from) / 1000);
       }
-  // the middle one of five: a machine that is busy with other things may delay one, not most
-  for (const [what, all] of Object.entries(times)) {
-    const middle = all.sort((a, b) => a - b)[all.length >> 1];
-    ok(middle <= 100, `${what}: cancelled after ${middle} ms`);
-  }
+  // "at once" is long before a silent stream is written to, which would find it out as well
+  const silence = await written;
   polling = false;
   await poll;
-  figure(`cancelled after a FIN in at most ${worst.FIN.toFixed(1)} ms, after a RST in ${worst.RST.toFixed(1)} ms, polled, 5 times at 7 phases`);
-  equal(await s.metric('requests_in_flight'), 0);
-  const cpu = s.cpu_s();
-  await sleep(1000);
-  ok(s.cpu_s() - cpu < 0.05, `idle, it used ${s.cpu_s() - cpu} s of CPU in a second`);
+  for (const [what, all] of Object.entries(left)) {
+    const middle = all.sort((x, y) => x - y)[all.length >> 1];
+    ok(middle < silence / 10, `${what}: cancelled after ${middle} ms, a silent stream is written to after ${silence}`);
+  }
+  figure(`cancelled after ${Math.max(...Object.values(left).flat()).toFixed(1)} ms at most, 5 times at 7 phases, FIN and RST, polled`);
+  silent.close();
+  await eventually('none in flight', async () => await s.metric('requests_in_flight') === 0);
+  const share = await s.idleShare();
+  ok(share < 0.5, `idle for a second it used ${share.toFixed(2)} of what 500 requests take`);
 });
 
 test('a client that leaves while it sends costs nothing', async () => {
@@ -259,9 +258,8 @@ test('a client that leaves while it sends costs nothing', async () => {
       await sleep(10);
       c.socket[how]();
     }
-  await sleep(200);
-  equal(await s.metric('connections'), 1);
-  equal(s.seen().filter((e) => e.kind === 'REQUEST').length, 0);
+  await eventually('only this one is connected', async () => await s.metric('connections') === 1);
+  equal(s.count('REQUEST'), 0);
   const half = await raw(s.port, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n', { end: true });
   equal(half.statuses, [200], 'one that said all it had to say still hears the answer');
 });
@@ -278,35 +276,34 @@ test('a reader that does not read is bounded and dropped, others do not notice',
   const good = stream(s, 'tokens=200 delay=10');
   let most = 0;
   const from = Date.now();
-  while (await s.metric('stalled_total') < 5 && Date.now() - from < 15000) { most = Math.max(most, s.rss()); await sleep(20); }
-  equal(await s.metric('stalled_total'), 5, 'dropped');
+  await eventually('dropped', async () => { most = Math.max(most, s.rss()); return await s.metric('stalled_total') === 5; });
   figure(`5 zero-window readers: dropped after ${Date.now() - from} ms, the front grew by ${((most - before) / 2 ** 20).toFixed(1)} MiB at most`);
   ok(most - before < 64 << 20, `grew by ${most - before}`);
-  for (let i = 0; i < 100 && s.seen().filter((e) => e.kind === 'CANCEL').length < 5; i++) await sleep(50);
-  equal(s.seen().filter((e) => e.kind === 'CANCEL').length, 5, 'cancelled');
+  await eventually('cancelled', () => s.count('CANCEL') === 5);
   await good.until(() => good.text().includes('[DONE]'));
   equal((good.text().match(/token\d+/g) ?? []).length, 200);
   idle.forEach((c) => c.close());
   const slow = connect(s.port, { paused: true });
   slow.socket.pause();
+  const sent = Date.now();
   slow.send(post('/v1/chat/completions', chat('tokens=1000000 size=500 delay=1', { stream: true })));
-  while (await s.metric('output_waiting_bytes') === 0) await sleep(20);
-  const stuck = Date.now();
-  while (await s.metric('stalled_total') < 6 && Date.now() - stuck < 8000) await sleep(20);
-  figure(`one that stops in mid-stream: dropped after ${Date.now() - stuck} ms (--stall-seconds 2)`);
-  ok(Date.now() - stuck > 1500 && Date.now() - stuck < 4000, 'in time');
+  await eventually('stuck', async () => await s.metric('output_waiting_bytes') > 0);
+  await eventually('dropped', async () => await s.metric('stalled_total') === 6);
+  ok(Date.now() - sent > 1900, 'not before --stall-seconds 2');
   slow.close();
 });
 
 test('SIGTERM: streams finish, new ones are refused, the exit is clean', async () => {
-  const s = await serve();
-  const c = stream(s, 'tokens=40 delay=25'), idle = connect(s.port), keep = connect(s.port);
-  keep.send(post('/v1/chat/completions', chat('tokens=40 delay=20')));
+  const s = await serve({ args: ['--stop-seconds', '600'] });
+  const c = stream(s, 'tokens=40 held'), idle = connect(s.port), keep = connect(s.port);
+  keep.send(post('/v1/chat/completions', chat('tokens=40 held')));
+  await eventually('both are there', () => s.count('REQUEST') === 2);
+  s.tell('tokens 4');
   await c.until(() => c.text().includes('token3'));
   s.kill('SIGTERM');
-  await sleep(50);
-  await idle.until(() => idle.closed, 300);
+  await idle.until(() => idle.closed);
   ok((await fetch(s.url + '/health').catch((e) => e)) instanceof Error, 'nobody listens');
+  s.tell('tokens');
   await c.until(() => c.text().includes('[DONE]') && c.closed);
   equal((c.text().match(/token\d+/g) ?? []).length, 40, 'all tokens');
   await keep.until(() => keep.text().includes('"finish_reason":"stop"') && keep.closed);
@@ -325,87 +322,85 @@ test('SIGTERM: after --stop-seconds what still runs ends with an error event', a
   const e = /data: (\{"error":.*\})\n\n/.exec(c.text());
   ok(e && JSON.parse(e[1]).error.code === 'stopped', c.text().slice(-300));
   equal(await s.ended, { code: 0, signal: null });
-  ok(Date.now() - from > 900 && Date.now() - from < 3500, `${Date.now() - from} ms`);
+  ok(Date.now() - from > 900, `${Date.now() - from} ms`);
 });
 
 test('a second signal ends it at once; the engine does not outlive it; a killed front takes it along', async () => {
   for (const signals of [['SIGTERM', 'SIGTERM'], ['SIGINT', 'SIGINT'], ['SIGKILL']]) {
-    const s = await serve({ engine: { deaf: true } });
-    const c = stream(s, 'tokens=100000 delay=20');
+    const s = await serve({ args: ['--stop-seconds', '86400'], engine: { deaf: true } }); // one that waits would wait for a day
+    const c = stream(s, 'tokens=100000 delay=20'), idle = connect(s.port);
     await c.until(() => c.text().includes('token3'));
     const pid = await enginePid(s);
-    for (const x of signals) { s.kill(x); await sleep(50); }
-    const from = Date.now();
+    s.kill(signals[0]);
+    await idle.until(() => idle.closed); // it heard of the first
+    if (signals[1]) s.kill(signals[1]);
     equal((await s.ended).signal, signals.at(-1));
-    ok(Date.now() - from < 500, 'at once');
-    await sleep(100);
-    ok(!fs.existsSync(`/proc/${pid}`) || /State:\s+Z/.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')), 'the engine is gone');
+    await eventually('the engine is gone', () => { try { return /State:\s+Z/.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8')); } catch { return true; } });
   }
 });
 
 test('Ctrl-C at a terminal reaches the whole group: the front alone acts on it', async () => {
-  const s = await serve({ detached: true });
-  const c = stream(s, 'tokens=30 delay=20');
+  const s = await serve({ args: ['--stop-seconds', '600'], detached: true });
+  const c = stream(s, 'tokens=30 held'), idle = connect(s.port);
+  s.tell('tokens 4');
   await c.until(() => c.text().includes('token3'));
   process.kill(-s.pid, 'SIGINT');
+  await idle.until(() => idle.closed);
+  s.tell('tokens');
   await c.until(() => c.text().includes('[DONE]') && c.closed);
   equal((c.text().match(/token\d+/g) ?? []).length, 30, 'all tokens');
   equal(await s.ended, { code: 0, signal: null });
 });
 
 test('SIGTERM while loading ends at once', async () => {
-  const s = await serve({ engine: { load_ms: 20000 }, ready: false });
-  await sleep(100);
-  const from = Date.now();
-  equal((await s.stop()).code, 0);
-  ok(Date.now() - from < 1000, `${Date.now() - from} ms`);
+  const s = await serve({ engine: { held: true }, ready: false });
+  s.tell('load 30');
+  await eventually('it loads', async () => (await s.get('/health')).json.percent === 30);
+  equal((await s.stop()).code, 0); // the engine would load for ever
 });
 
 test('SIGHUP: the log is opened again, keys and certificate are read again, streams go on', async () => {
   const keys = scratchFile('keys'), log = scratchFile('log'), cert = scratchFile('cert.pem'), key = scratchFile('key.pem');
   const certify = (cn) => execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', `/CN=${cn}`], { stdio: 'ignore' });
   const write = (text) => fs.writeFileSync(keys, text, { mode: 0o600 });
-  const port = await freePort();
   certify('first');
   write('secret-key-one\n');
-  const s = await serve({ args: ['--api-key-file', keys, '--log-file', log, '--tls-cert', cert, '--tls-key', key, '--port', String(port)], stderr: scratchFile('stderr'), ready: false });
+  const s = await serve({ args: ['--api-key-file', keys, '--log-file', log, '--tls-cert', cert, '--tls-key', key], stderr: scratchFile('stderr'), ready: false });
   const ask = (k, { path: where = '/v1/models', body, onData } = {}) => new Promise((done, fail) => {
-    const r = https.request({ host: '127.0.0.1', port, path: where, method: body ? 'POST' : 'GET', rejectUnauthorized: false, agent: false, headers: { authorization: `Bearer ${k}`, host: 'localhost' } }, (res) => {
+    const r = https.request({ host: '127.0.0.1', port: s.port, path: where, method: body ? 'POST' : 'GET', rejectUnauthorized: false, agent: false, headers: { authorization: `Bearer ${k}`, host: 'localhost' } }, (res) => {
       const cn = res.socket.getPeerCertificate().subject?.CN;
       let text = '';
       res.setEncoding('utf8').on('data', (d) => { text += d; onData?.(text); }).on('end', () => done({ status: res.statusCode, cn, text }));
     });
     r.on('error', fail).end(body);
   });
-  for (let i = 0; i < 200 && (await ask('', { path: '/health' }).catch(() => ({}))).status !== 200; i++) await sleep(25);
+  await eventually('up', async () => (await ask('', { path: '/health' }).catch(() => ({}))).status === 200);
   equal([await ask('secret-key-one'), await ask('secret-key-two')].map((r) => [r.status, r.cn]), [[200, 'first'], [401, 'first']], 'before');
   let begun;
   const seen = new Promise((done) => { begun = done; });
-  const streaming = ask('secret-key-one', { path: '/v1/chat/completions', body: chat('tokens=60 delay=20', { stream: true }), onData: (t) => t.includes('token3') && begun() });
+  const streaming = ask('secret-key-one', { path: '/v1/chat/completions', body: chat('tokens=60 held', { stream: true }), onData: (t) => t.includes('token3') && begun() });
+  s.tell('tokens 4');
   await seen;
   fs.renameSync(log, log + '.1');
   certify('second');
   write('secret-key-two\n');
   s.kill('SIGHUP');
-  for (let i = 0; i < 100 && !fs.existsSync(log); i++) await sleep(20);
-  await sleep(50);
+  const logged = (what) => eventually(() => `${what} in the log`, () => fs.existsSync(log) && what.test(fs.readFileSync(log, 'utf8')));
+  await logged(/read again: API keys, the certificate/);
   equal([await ask('secret-key-one'), await ask('secret-key-two')].map((r) => [r.status, r.cn]), [[401, 'second'], [200, 'second']], 'after');
+  s.tell('tokens');
   ok((await streaming).text.includes('[DONE]'), 'the stream ended well');
-  ok(/listening/.test(fs.readFileSync(log + '.1', 'utf8')) && /read again: API keys, the certificate/.test(fs.readFileSync(log, 'utf8')), 'both logs');
+  ok(/listening/.test(fs.readFileSync(log + '.1', 'utf8')), 'both logs');
   fs.writeFileSync(key, 'nonsense');
   write('tiny\n');
   s.kill('SIGHUP');
-  await sleep(100);
+  await logged(/fewer than 8 characters.*stay as they were/);
   equal((await ask('secret-key-two')).status, 200, 'what cannot be read changes nothing');
-  ok(/fewer than 8 characters.*stay as they were/.test(fs.readFileSync(log, 'utf8')), fs.readFileSync(log, 'utf8'));
   equal((await s.stop()).code, 0);
 });
 
 test('a log that cannot be written is counted, not waited for', async () => {
-  const port = await freePort(); // it cannot say which one it took
-  const s = await serve({ stderr: '/dev/full', args: ['--port', String(port)], ready: false });
-  s.url = `http://127.0.0.1:${port}`;
-  await s.until('ok');
+  const s = await serve({ stderr: '/dev/full' });
   for (let i = 0; i < 20; i++) equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
   ok(await s.metric('log_lines_dropped_total') >= 20, 'counted');
   equal((await s.stop()).code, 0);
@@ -417,31 +412,35 @@ test('no descriptors left: those who are connected are served, others wait, noth
   first.send('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
   await first.until(() => first.text().includes('200 OK'));
   const all = Array.from({ length: 100 }, () => connect(s.port));
-  await sleep(300);
-  const cpu = s.cpu_s();
+  await eventually(() => `it says so: ${s.text()}`, () => /cannot accept a connection: Too many open files/.test(s.text()));
+  const cpu = async () => { // of a connection that is there
+    const n = first.data.length;
+    first.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    return Number((await first.until(() => /^vram_llm_cpu_seconds_total (.*)$/m.exec(first.data.subarray(n).toString())))[1]);
+  };
+  const from = await cpu();
   await sleep(1000);
-  ok(s.cpu_s() - cpu < 0.1, `used ${s.cpu_s() - cpu} s of CPU in a second`);
+  const waiting = await cpu() - from, then = await cpu();
+  for (let i = 0; i < 200; i++) await cpu();
+  const asked = await cpu() - then;
+  ok(waiting < asked, `a second without room took ${waiting} s of CPU, 200 requests ${asked} s`);
   first.send(post('/v1/chat/completions', chat('tokens=3')));
   await first.until(() => first.text().includes('token2'));
-  ok(/cannot accept a connection: Too many open files/.test(s.text()), s.text());
   all.forEach((c) => c.close());
-  await sleep(300);
   equal((await s.get('/health')).status, 200, 'room again');
 });
 
 test('too many connections hear so', async () => {
   const s = await serve({ args: ['--max-connections', '20'] });
   const all = Array.from({ length: 20 }, () => connect(s.port));
-  await sleep(100);
+  await Promise.all(all.map((c) => new Promise((done) => c.socket.on('connect', done)))); // and are accepted in their order
   const r = await raw(s.port, 'GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n');
   equal(r.statuses, [503]);
   ok(/too_many_connections/.test(r.text) && /Retry-After/.test(r.text), r.text);
   const flood = Array.from({ length: 200 }, () => connect(s.port));
-  await sleep(200);
-  ok(flood.filter((c) => c.closed).length > 100, 'closed');
+  await eventually('most are closed', () => flood.filter((c) => c.closed).length > 100);
   [...all, ...flood].forEach((c) => c.close());
-  await sleep(300);
-  equal((await s.get('/health')).status, 200);
+  await eventually('room', async () => (await s.get('/health').catch(() => ({}))).status === 200);
 });
 
 test('an engine that says nothing while it has work is replaced', async () => {
@@ -450,8 +449,8 @@ test('an engine that says nothing while it has work is replaced', async () => {
   await c.until(() => c.text().includes('token3'));
   const pid = await enginePid(s);
   process.kill(pid, 'SIGSTOP');
-  await c.until(() => c.text().includes('engine_died'), 8000);
-  await s.until('ok', 8000);
+  await c.until(() => c.text().includes('engine_died'));
+  await started(s, 2);
   equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
 });
 

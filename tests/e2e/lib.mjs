@@ -1,5 +1,8 @@
 // What the end-to-end tests share: a server over the fake engine, raw sockets, server-sent events, and a test table.
-import { spawn } from 'node:child_process';
+//
+// No test depends on how fast the machine is. What must come is waited for (eventually, until) with a patience that only something
+// broken exhausts; what must not come yet cannot, because the test holds it: the fake engine loads and speaks as far as tell() lets it.
+import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
@@ -12,6 +15,16 @@ export const model = process.env.VR_MODEL;
 export const sanitized = /asan/.test(process.env.VR_BUILD ?? ''); // slower and larger: behaviour counts, figures do not
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 export const now_us = () => Number(process.hrtime.bigint() / 1000n);
+export const patience = 120000; // ms
+
+// Waits until `truth` returns something true, which is returned. `what` may be a function, asked when patience is at its end.
+export async function eventually(what, truth) {
+  for (const end = Date.now() + patience; ; await sleep(5)) {
+    const r = await truth();
+    if (r) return r;
+    if (Date.now() > end) throw new Error(`never: ${typeof what === 'function' ? what() : what}`);
+  }
+}
 
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'vram-llm-e2e-'));
 process.on('exit', () => {
@@ -23,11 +36,31 @@ export const scratchFile = (name) => path.join(scratch, `${n_scratch++}-${name}`
 
 const running = new Set();
 
+// A pipe to the fake engine, for the lines that tests/stubs/fake-engine.c knows. It lasts over restarts of the engine.
+export function control() {
+  const file = scratchFile('control');
+  execFileSync('mkfifo', [file]);
+  const fd = fs.openSync(file, 'r+'); // to read as well: it never blocks
+  return { file, tell: (line) => fs.writeSync(fd, `${line}\n`) };
+}
+
+// The port that a process listens on, of itself alone, whatever becomes of what it prints.
+function portOf(pid) {
+  try {
+    const inodes = new Set(fs.readdirSync(`/proc/${pid}/fd`).map((fd) => { try { return /^socket:\[(\d+)\]$/.exec(fs.readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1]; } catch { } }));
+    for (const line of fs.readFileSync(`/proc/${pid}/net/tcp`, 'utf8').split('\n').slice(1)) {
+      const words = line.trim().split(/ +/);
+      if (words[3] === '0A' && inodes.has(words[9])) return parseInt(words[1].split(':')[1], 16);
+    }
+  } catch { }
+}
+
 // Starts `serve`. engine: FAKE_ENGINE; stderr: a file; ready: wait until /health says ok; detached: a process group of its own
 export async function serve({ args = [], engine = {}, env = {}, stderr, ready = true, limit_fds, detached = false } = {}) {
   const log = stderr ?? scratchFile('log');
   const events = scratchFile('events');
   const state = scratchFile('state');
+  const { file, tell } = control();
   const fd = fs.openSync(log, stderr ? 'w' : 'a');
   const words = ['serve', model, '--alias', 'm', '--port', '0', '--engine-program', fakeEngine, ...args];
   const [command, all] = limit_fds
@@ -35,17 +68,18 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
     : [binary, words];
   const child = spawn(command, all, {
     stdio: ['ignore', 'ignore', fd], detached,
-    env: { ...process.env, XDG_STATE_HOME: state, FAKE_ENGINE: JSON.stringify({ log: events, ...engine }), ...env },
+    env: { ...process.env, XDG_STATE_HOME: state, FAKE_ENGINE: JSON.stringify({ log: events, control: file, ...engine }), ...env },
   });
   fs.closeSync(fd);
   const s = {
-    pid: child.pid, log, events, state, exit: null,
+    pid: child.pid, log, events, state, tell, exit: null,
     text: () => fs.readFileSync(log, 'utf8'),
     // what the fake engine saw: [{us, kind, id, json}]
     seen: () => (fs.existsSync(events) ? fs.readFileSync(events, 'utf8') : '').split('\n').filter(Boolean).map((line) => {
       const [us, kind, id] = line.split(' ', 3);
       return { us: Number(us), kind, id: Number(id), json: line.split(' ').slice(3).join(' ') };
     }),
+    count: (kind) => s.seen().filter((e) => e.kind === kind).length,
     kill: (signal) => process.kill(child.pid, signal),
     ended: new Promise((done) => child.on('exit', (code, signal) => {
       running.delete(s);
@@ -54,7 +88,7 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
     async stop() {
       if (s.exit) return s.exit;
       s.kill('SIGTERM');
-      const timer = setTimeout(() => s.kill('SIGKILL'), 10000);
+      const timer = setTimeout(() => s.kill('SIGKILL'), patience);
       await s.ended;
       clearTimeout(timer);
       return s.exit;
@@ -64,8 +98,8 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
       const text = await (await fetch(s.url + '/metrics')).text();
       return Number(new RegExp(`^vram_llm_${name} (.*)$`, 'm').exec(text)?.[1]);
     },
-    async until(state_name, ms = 10000) {
-      const end = Date.now() + ms;
+    async until(state_name) {
+      const end = Date.now() + patience;
       for (; ;) {
         const r = await s.get('/health').catch(() => null);
         if (r?.json.status === state_name) return r;
@@ -74,30 +108,21 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
       }
     },
     rss: () => Number(/VmRSS:\s+(\d+)/.exec(fs.readFileSync(`/proc/${child.pid}/status`))[1]) * 1024,
-    cpu_s: () => {
-      const w = fs.readFileSync(`/proc/${child.pid}/stat`, 'utf8').split(') ')[1].split(' ');
-      return (Number(w[11]) + Number(w[12])) / 100;
+    // What a second without work costs, as a share of what 500 small requests cost: CPU time of one run through the other's.
+    async idleShare() {
+      const used = async (run) => { const from = await s.metric('cpu_seconds_total'); await run(); return await s.metric('cpu_seconds_total') - from; };
+      const idle = await used(() => sleep(1000));
+      return idle / await used(async () => { for (let i = 0; i < 500; i++) await s.get('/health'); });
     },
     fds: () => fs.readdirSync(`/proc/${child.pid}/fd`).length,
   };
   running.add(s);
-  if (stderr) return s;
-  const end = Date.now() + 10000;
-  const line = /listening on https?:\/\/[^ \n]*:(\d+)(,.*)?\n/;
-  while (!line.test(s.text())) {
-    if (s.exit) return s;
-    if (Date.now() > end) throw new Error('does not listen');
-    await sleep(5);
-  }
-  s.port = Number(line.exec(s.text())[1]);
+  s.port = await eventually(() => `does not listen: ${s.text()}`, () => s.exit ? -1 : portOf(child.pid));
+  if (s.exit) return s;
   s.url = `http://127.0.0.1:${s.port}`;
   if (ready) await s.until('ok');
   return s;
 }
-
-export const freePort = () => new Promise((done) => {
-  const l = net.createServer().listen(0, '127.0.0.1', () => { const { port } = l.address(); l.close(() => done(port)); });
-});
 
 // --- raw sockets ---
 
@@ -111,8 +136,8 @@ export function connect(port, { paused = false } = {}) {
   socket.on('close', () => { c.closed = true; wake(); });
   c.send = (bytes) => socket.write(bytes);
   c.text = () => c.data.toString('latin1');
-  c.until = async (fn, ms = 15000) => {
-    const end = Date.now() + ms;
+  c.until = async (fn) => {
+    const end = Date.now() + patience;
     for (; ;) {
       const r = fn(c);
       if (r) return r;
@@ -124,18 +149,21 @@ export function connect(port, { paused = false } = {}) {
   return c;
 }
 
-// Sends bytes and returns the status of each reply until the connection rests or ends.
-export async function raw(port, bytes, { ms = 1000, end = false } = {}) {
+// Sends bytes, waits for so many replies, and proves that there is none more: either the server has hung up, or a last request is
+// answered next. `end`: the client says that it has no more to say.
+export async function raw(port, bytes, { replies = 1, end = false } = {}) {
   const c = connect(port);
-  if (Array.isArray(bytes)) for (const b of bytes) { c.send(b); await sleep(5); }
-  else c.send(bytes);
+  const heads = () => [...c.text().matchAll(/^HTTP\/1\.1 (\d+)/gm)];
+  c.send(bytes);
   if (end) c.socket.end();
-  const t = Date.now();
-  while (Date.now() - t < ms && !c.closed && !/\r\n\r\n/.test(c.text())) await sleep(5);
-  await sleep(30);
-  const text = c.text();
-  c.close();
-  return { text, statuses: [...text.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map((m) => Number(m[1])), closed: c.closed };
+  else {
+    await c.until(() => c.closed || (replies && heads().length >= replies));
+    c.send('GET /health HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: the-last\r\nConnection: close\r\n\r\n');
+  }
+  await c.until(() => c.closed);
+  const all = heads(), last = c.text().slice(all.at(-1)?.index);
+  const n = !end && /^x-request-id: the-last\r$/im.test(last) ? all.length - 1 : all.length;
+  return { text: c.text().slice(0, all[n]?.index), statuses: all.slice(0, n).map((m) => Number(m[1])) };
 }
 
 export const post = (path, body, headers = '') =>
@@ -178,7 +206,7 @@ export async function runAll(name) {
     if (only && !t.name.includes(only)) continue;
     const from = Date.now();
     try {
-      const end = await Promise.race([t.run(), sleep(120000).then(() => { throw new Error('took longer than 120 s'); })]);
+      const end = await Promise.race([t.run(), sleep(600000).then(() => { throw new Error('took longer than 600 s'); })]);
       if (end === skip) skipped++; else passed++;
       console.log(`  ${end === skip ? 'skip' : 'ok  '}  ${t.name} (${Date.now() - from} ms)`);
     } catch (e) {

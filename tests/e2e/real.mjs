@@ -3,7 +3,7 @@ import { spawn, execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { binary, build, sleep } from './lib.mjs';
+import { binary, build, patience, sleep } from './lib.mjs';
 
 export const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'vram-llm-real-'));
 const children = new Set();
@@ -44,11 +44,11 @@ export async function up(model, args = [], env = {}) {
   children.add(child);
   const gone = new Promise((done) => child.on('exit', (code) => { children.delete(child); done(code); }));
   const s = { text: () => fs.readFileSync(log, 'utf8'), gone, child };
-  for (let i = 0; ; i++) {
+  for (const end = Date.now() + 5 * patience; ;) {
     s.url ??= /https?:\/\/127\.0\.0\.1:\d+/.exec(s.text())?.[0];
     const health = s.url ? await fetch(s.url + '/health').then((r) => r.json()).catch(() => ({})) : {};
     if (health.status === 'ok') break;
-    if (i > 3600 || child.exitCode !== null) throw new Error('not up: ' + s.text());
+    if (Date.now() > end || child.exitCode !== null) throw new Error('not up: ' + s.text());
     await sleep(50);
   }
   s.get = (where) => fetch(s.url + where).then((r) => r.json());
@@ -84,7 +84,7 @@ export async function refused(model, args) {
   const child = spawn(binary, ['serve', model, '--port', '0', ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, XDG_STATE_HOME: dir } });
   let text = '';
   child.stderr.on('data', (d) => { text += d; });
-  const timer = setTimeout(() => child.kill('SIGKILL'), 30000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), patience);
   const code = await new Promise((done) => child.on('exit', done));
   clearTimeout(timer);
   return { code, text };

@@ -2,15 +2,21 @@
  * can be tested alone.
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
- *   FAKE_ENGINE={"load_ms":300,"n_seq":4,"log":"FILE","count":"FILE","deaf":true,"ready":{more of READY},
- *                "starts":[null,{"crash":9},{"failed":{...}}]}
- * `log` gets a line for each frame ("microseconds KIND id"), `count` counts the starts, and entry k of `starts` is what
- * the k-th start does; a deaf one does not end when its front does. Each request says what becomes of it with words in
- * its last message or prompt: tokens=N delay=MS size=BYTES wait=MS hang stall crash=N error=STATUS
- * error_after=N failed_after=N malformed_after=N think cached=N dump unicode; "say:TEXT" at its end is said, in pieces
+ *   FAKE_ENGINE={"held":true,"n_seq":4,"log":"FILE","count":"FILE","control":"FIFO","deaf":true,"ready":{more of
+ * READY}, "starts":[null,{"crash":9},{"failed":{...}}]} `log` gets a line for each frame ("microseconds KIND id") and
+ * for the first BEGIN and TEXT of a request, `count` counts the starts, and entry k of `starts` is what the k-th start
+ * does; a deaf one does not end when its front does. Each request says what becomes of it with words in its last
+ * message or prompt: tokens=N held delay=MS size=BYTES hang stall crash=N error=STATUS error_after=N failed_after=N
+ * malformed_after=N think cached=N dump unicode; "say:TEXT" at its end is said, in pieces.
+ *
+ * Its clock is the test's: lines in the pipe `control` say how far it may go, and it is there until the next one comes.
+ *   load N      an engine that is "held" has loaded N percent; at 100 it goes on as `starts` says
+ *   tokens N    requests that are "held" have said up to N tokens; without a number, all of them
+ *   end         requests have said enough, whatever is left of their tokens
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +41,7 @@ struct work {
     unsigned n_choices, n_prompts;
     unsigned tokens, at, size, delay_us, error, error_after, crash, failed_after, malformed_after, cached,
         prompt_tokens;
-    bool hang, stall, think, unicode, tool, begun;
+    bool hang, stall, held, think, unicode, tool, begun;
     unsigned max_tokens;
     char *text; /* what to say instead of "token k" */
     char *say;  /* the same in pieces of SAY_BYTES or so */
@@ -50,6 +56,10 @@ static struct {
     struct work *work[MAX_WORK];
     size_t n_work;
     uint64_t status_us, stop_us, n_requests, n_cancelled, n_tokens;
+    int control;               /* the test's lines; -1: none */
+    char line[128];            /* what came of the next one */
+    unsigned loaded, released; /* how far the test lets it go: percent, tokens of what is held */
+    bool enough;
     json_t *config;
     FILE *log;
 } the;
@@ -258,6 +268,7 @@ static bool step(struct work *w)
         }
         vr_wire_add_begin(&the.out, w->id, &(struct vr_wire_begin){ w->prompt_tokens, w->cached });
         w->begun = true;
+        note("BEGIN", w->id, NULL, 0);
         if (w->stall) w->due_us = UINT64_MAX;
         return w->embedding ? embed(w) : true;
     }
@@ -276,12 +287,13 @@ static bool step(struct work *w)
     if (w->failed_after && w->at >= w->failed_after)
         send_failed(json_pack("{s:s,s:b,s:s,s:i,s:s}", "stage", "decode", "out_of_memory", 1, "device", "CUDA0",
                               "missing_bytes", 1000000, "message", "CUDA0 is out of memory while decoding"));
-    if (w->at < w->tokens && w->at < w->max_tokens) {
+    if (w->at < w->tokens && w->at < w->max_tokens && !the.enough) {
+        if (w->at == 0) note("TEXT", w->id, NULL, 0);
         for (unsigned c = 0; c < w->n_choices; c++) add_token(w, c);
         w->at++;
         return true;
     }
-    end_all(w, w->tool ? VR_END_TOOL_CALLS : w->at < w->tokens ? VR_END_LENGTH : VR_END_STOP);
+    end_all(w, w->tool ? VR_END_TOOL_CALLS : w->at < w->tokens && !the.enough ? VR_END_LENGTH : VR_END_STOP);
     return false;
 }
 
@@ -366,12 +378,13 @@ static void on_request(const struct vr_frame *f)
     w->cached = word(text, "cached", 0);
     w->hang = word(text, "hang", 0);
     w->stall = word(text, "stall", 0);
+    w->held = word(text, "held", 0);
     w->think = word(text, "think", 0);
     w->unicode = word(text, "unicode", 0);
     w->prompt_tokens = 5;
     w->inputs = json_incref(json_object_get(body, "input"));
     w->arrived_us = now_us();
-    w->due_us = w->hang ? UINT64_MAX : w->arrived_us + word(text, "wait", 0) * 1000u;
+    w->due_us = w->hang ? UINT64_MAX : w->arrived_us;
     const char *say = strstr(text, "say:");
     if (say) {
         w->say = strdup(say + 4);
@@ -415,6 +428,45 @@ static void send_status(void)
                         (json_int_t)(5 * the.n_requests)));
 }
 
+/* --- the test's lines --- */
+
+static void obey(const char *line)
+{
+    unsigned n;
+    if (sscanf(line, "load %u", &n) == 1)
+        the.loaded = n;
+    else if (strncmp(line, "tokens", 6) == 0)
+        the.released = sscanf(line + 6, "%u", &n) == 1 ? n : UINT_MAX;
+    else if (strcmp(line, "end") == 0)
+        the.enough = true;
+    else
+        exit(3);
+}
+
+static void read_control(void)
+{
+    size_t n = strlen(the.line);
+    ssize_t got = read(the.control, the.line + n, sizeof the.line - 1 - n);
+    if (got <= 0) return;
+    the.line[n + (size_t)got] = '\0';
+    for (char *end; (end = strchr(the.line, '\n'));) {
+        *end = '\0';
+        obey(the.line);
+        memmove(the.line, end + 1, strlen(end + 1) + 1);
+    }
+}
+
+/* Until the test says that more than so much is loaded. A front that hangs up meanwhile ends it. */
+static void wait_for_load(unsigned percent)
+{
+    while (the.loaded <= percent) {
+        struct pollfd p[] = { { the.control, POLLIN, 0 }, { the.fd, 0, 0 } };
+        poll(p, 2, -1);
+        if (p[0].revents) read_control();
+        if (p[1].revents) exit(0);
+    }
+}
+
 /* --- loading --- */
 
 /* How many times an engine was started before. */
@@ -433,13 +485,14 @@ static void on_load(const struct vr_frame *f)
 {
     json_t *load = json_loadb((const char *)f->data, f->n, 0, NULL);
     json_t *start = json_array_get(json_object_get(the.config, "starts"), count_starts());
-    json_int_t ms = json_integer_value(json_object_get(the.config, "load_ms")),
-               n_seq = json_integer_value(json_object_get(the.config, "n_seq"));
+    json_int_t n_seq = json_integer_value(json_object_get(the.config, "n_seq"));
+    bool held = json_is_true(json_object_get(the.config, "held"));
     if (!load) exit(3);
     json_decref(load);
-    for (int i = 1; i <= 10; i++) {
-        if (ms) usleep((useconds_t)(ms * 100));
-        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "stage", "load", "percent", i * 10));
+    for (unsigned percent = 0; percent < 100;) {
+        if (held) wait_for_load(percent);
+        percent = held ? the.loaded : percent + 10;
+        send_json(VR_WIRE_PROGRESS, json_pack("{s:s,s:i}", "stage", "load", "percent", (int)percent));
         drain();
     }
     if (json_object_get(start, "crash")) raise((int)json_integer_value(json_object_get(start, "crash")));
@@ -500,6 +553,10 @@ static int work_once(void)
     for (size_t i = 0; i < the.n_work;) {
         struct work *w = the.work[i];
         bool goes_on = true;
+        if (w->held && w->begun && w->at >= the.released && w->at < w->tokens && !the.enough) {
+            i++;
+            continue;
+        }
         if (w->due_us <= now && the.out.n < MAX_OUT) {
             goes_on = step(w);
             if (w->due_us != UINT64_MAX) w->due_us = w->delay_us ? now + w->delay_us : now;
@@ -533,13 +590,16 @@ int main(int argc, char **argv)
     the.config = json_loads(env ? env : "{}", 0, NULL);
     const char *log = json_string_value(json_object_get(the.config, "log"));
     if (log) the.log = fopen(log, "ae");
+    const char *control = json_string_value(json_object_get(the.config, "control"));
+    the.control = control ? open(control, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1; /* to write as well: no end of file */
     signal(SIGPIPE, SIG_IGN);
     for (;;) {
         int wait = work_once();
         drain();
-        struct pollfd p = { the.fd, (short)(POLLIN | (the.out.n ? POLLOUT : 0)), 0 };
+        struct pollfd p[] = { { the.fd, (short)(POLLIN | (the.out.n ? POLLOUT : 0)), 0 }, { the.control, POLLIN, 0 } };
         if (the.out.n >= MAX_OUT && wait == 0) wait = 100;
-        poll(&p, 1, wait);
-        if (p.revents & (POLLIN | POLLHUP | POLLERR)) receive();
+        poll(p, 2, wait);
+        if (p[1].revents) read_control();
+        if (p[0].revents & (POLLIN | POLLHUP | POLLERR)) receive();
     }
 }

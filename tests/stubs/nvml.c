@@ -12,8 +12,9 @@
  *   old         a driver without the second version of the memory question, without CUDA version and field values
  *   many        40 devices
  *   switch      the three cards hang on an NVSwitch with 18 links each
- *   slow        it takes VR_STUB_NVML_MS milliseconds to answer
- *   wild        absurd answers: free > total, a terminal escape in the name, huge link widths and clocks */
+ *   wild        absurd answers: free > total, a terminal escape in the name, huge link widths and clocks
+ *
+ * While there is a file VR_STUB_NVML_HOLD, it does not answer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,8 +86,8 @@ static int mood(const struct nvmlDevice *d)
 FUNCTION(nvmlInit_v2, void)
 {
     for (unsigned i = 0; i < 40; i++) devices[i].index = i;
-    const char *ms = getenv("VR_STUB_NVML_MS");
-    if (mode("slow") && ms) usleep((unsigned)atoi(ms) * 1000);
+    const char *hold = getenv("VR_STUB_NVML_HOLD");
+    while (hold && access(hold, F_OK) == 0) usleep(10000);
     return mode("init-fails") ? NOT_LOADED : mode("mismatch") ? MISMATCH : OK;
 }
 

@@ -14,6 +14,8 @@
 
 #define SH(script) ((const char *const[]){ "sh", "-c", script, NULL })
 
+enum { PATIENCE_MS = 120000 }; /* more than a busy machine takes for anything here */
+
 static void run(const struct vr_child *c, struct vr_child_end *end)
 {
     struct vr_err err = { 0 };
@@ -24,7 +26,7 @@ static void run(const struct vr_child *c, struct vr_child_end *end)
 
 static void run_sh(const char *script, struct vr_child_end *end)
 {
-    run(&(struct vr_child){ .argv = SH(script), .timeout_ms = 10000 }, end);
+    run(&(struct vr_child){ .argv = SH(script), .timeout_ms = PATIENCE_MS }, end);
 }
 
 static int n_open_fds(void)
@@ -40,10 +42,10 @@ static int n_open_fds(void)
 /* No child is left, not even as a zombie. */
 static bool childless(void) { return waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD; }
 
-/* Gone, or dead and not yet fetched by whoever inherited it, within two seconds. */
+/* Gone, or dead and not yet fetched by whoever inherited it. */
 static bool dies(pid_t pid)
 {
-    for (int i = 0; i < 200; i++, usleep(10000)) {
+    for (int ms = 0; ms < PATIENCE_MS; ms += 10, usleep(10000)) {
         char path[64], state = 'X';
         snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
         FILE *f = fopen(path, "re");
@@ -99,7 +101,9 @@ static void test_programs(void **state)
     VR_AUTO_CHILD_END end = { 0 };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         const struct row *r = &rows[i];
-        struct vr_child c = { .argv = r->argv, .input = r->input, .n_input = strlen(r->input), .timeout_ms = 10000 };
+        struct vr_child c = {
+            .argv = r->argv, .input = r->input, .n_input = strlen(r->input), .timeout_ms = PATIENCE_MS
+        };
         run(&c, &end);
         char how[100];
         vr_child_how(&c, &end, how, sizeof how);
@@ -109,7 +113,7 @@ static void test_programs(void **state)
         if (r->err && strcmp(vr_buf_str(&end.err), r->err) != 0) fail_msg("%s: '%s'", r->name, vr_buf_str(&end.err));
         assert_false(end.timed_out);
         assert_false(end.too_much);
-        assert_true(end.ms > 0 && end.ms < 10000);
+        assert_true(end.ms > 0);
     }
     assert_true(childless());
 }
@@ -126,7 +130,7 @@ static void test_large_input(void **state)
     VR_AUTO_CHILD_END end = { 0 };
     run(
         &(struct vr_child){
-            .argv = (const char *const[]){ "cat", NULL }, .input = input, .n_input = N, .timeout_ms = 20000 },
+            .argv = (const char *const[]){ "cat", NULL }, .input = input, .n_input = N, .timeout_ms = PATIENCE_MS },
         &end);
     assert_int_equal(end.exit_status, 0);
     assert_int_equal(end.out.n, N);
@@ -140,14 +144,15 @@ static void test_large_input(void **state)
         "trap '' PIPE; echo x >&0; cat >/dev/null && echo done",
     };
     for (size_t i = 0; i < VR_COUNT(scripts); i++) {
-        run(&(struct vr_child){ .argv = SH(scripts[i]), .input = input, .n_input = N, .timeout_ms = 10000 }, &end);
+        run(&(struct vr_child){ .argv = SH(scripts[i]), .input = input, .n_input = N, .timeout_ms = PATIENCE_MS },
+            &end);
         assert_int_equal(end.exit_status, 0);
         assert_string_equal(vr_buf_str(&end.out), "done\n");
     }
 }
 
-/* Waiting costs no processor time (2 ms were measured): streams that are closed, or that nobody reads, must not wake us
- * again and again. */
+/* Waiting costs no processor time (2 ms in 200 were measured): streams that are closed, or that nobody reads, must not
+ * wake us again and again. */
 static void test_no_busy_waiting(void **state)
 {
     (void)state;
@@ -165,7 +170,7 @@ static void test_no_busy_waiting(void **state)
     };
     for (size_t i = 0; i < VR_COUNT(waits); i++) {
         VR_AUTO_CHILD_END end = { 0 };
-        struct vr_child c = { .argv = SH(waits[i].script), .timeout_ms = 10000 };
+        struct vr_child c = { .argv = SH(waits[i].script), .timeout_ms = PATIENCE_MS };
         c.input = input;
         c.n_input = waits[i].n_input;
         double before = cpu_ms();
@@ -173,29 +178,39 @@ static void test_no_busy_waiting(void **state)
         double spent = cpu_ms() - before;
         assert_int_equal(end.exit_status, 0);
         assert_true(end.ms >= 200);
-        if (spent > 20) fail_msg("'%s' took %.0f ms of processor time", waits[i].script, spent);
+        if (spent > end.ms / 5) fail_msg("'%s' took %.0f ms of processor time in %.0f", waits[i].script, spent, end.ms);
     }
 }
 
 /* --- the deadline --- */
+
+/* Runs a script into a deadline that leaves it the time to say so many words first, however busy the machine is. */
+static void run_into_deadline(const char *script, int n_words, struct vr_child_end *end)
+{
+    for (int ms = 300, n = 0; n < n_words; ms *= 4) {
+        assert_true(ms < PATIENCE_MS);
+        run(&(struct vr_child){ .argv = SH(script), .timeout_ms = ms }, end);
+        assert_true(end->timed_out);
+        assert_true(end->ms >= ms);
+        n = 0;
+        for (const char *s = vr_buf_str(&end->out); *s; s++) n += *s == '\n';
+    }
+}
 
 static void test_deadline(void **state)
 {
     (void)state;
     VR_AUTO_CHILD_END end = { 0 };
     static const char *const scripts[] = {
-        "echo begun; exec sleep 60",
+        "echo begun; exec sleep 600",
         "echo begun; trap '' TERM INT HUP; while :; do sleep 1; done",
-        "echo begun; exec 1>&- 2>&-; exec sleep 60",
+        "echo begun; exec 1>&- 2>&-; exec sleep 600",
     };
     for (size_t i = 0; i < VR_COUNT(scripts); i++) {
-        struct vr_child c = { .argv = SH(scripts[i]), .timeout_ms = 300 };
-        run(&c, &end);
-        assert_true(end.timed_out);
+        run_into_deadline(scripts[i], 1, &end);
         assert_int_equal(end.signal, SIGKILL);
         assert_int_equal(end.exit_status, -1);
         assert_string_equal(vr_buf_str(&end.out), "begun\n"); /* what it said before is kept */
-        assert_true(end.ms >= 300 && end.ms < 5000);
     }
     char how[100];
     const struct vr_child c = { .argv = SH("sleep 60"), .timeout_ms = 1234 };
@@ -208,10 +223,7 @@ static void test_deadline_takes_the_group(void **state)
 {
     (void)state;
     VR_AUTO_CHILD_END end = { 0 };
-    run(&(struct vr_child){ .argv = SH("sleep 60 & echo $!; (sleep 60 & echo $!; wait); wait"), .timeout_ms = 500 },
-        &end);
-    assert_true(end.timed_out);
-    assert_true(end.ms < 5000);
+    run_into_deadline("sleep 600 & echo $!; (sleep 600 & echo $!; wait); wait", 2, &end);
     int child, grandchild;
     assert_int_equal(sscanf(vr_buf_str(&end.out), "%d %d", &child, &grandchild), 2);
     assert_true(dies(child));
@@ -222,14 +234,13 @@ static void test_deadline_takes_the_group(void **state)
 static void test_grandchild_outlives(void **state)
 {
     (void)state;
-    static const char *const scripts[] = { "sleep 60 & echo $!", "setsid sleep 60 & echo $!",
+    static const char *const scripts[] = { "sleep 600 & echo $!", "setsid sleep 600 & echo $!",
                                            "yes & echo $! >&2; exit 0" };
     for (size_t i = 0; i < VR_COUNT(scripts); i++) {
         VR_AUTO_CHILD_END end = { 0 };
-        run(&(struct vr_child){ .argv = SH(scripts[i]), .timeout_ms = 8000, .max_output = 64 << 20 }, &end);
+        run(&(struct vr_child){ .argv = SH(scripts[i]), .timeout_ms = PATIENCE_MS, .max_output = 64 << 20 }, &end);
         assert_false(end.timed_out);
         assert_int_equal(end.exit_status, 0);
-        assert_true(end.ms < 4000);
         int pid = atoi(vr_buf_str(i == 2 ? &end.err : &end.out));
         assert_true(pid > 0);
         kill(pid, SIGKILL);
@@ -251,32 +262,35 @@ static void test_deadline_under_fire(void **state)
     VR_AUTO_CHILD_END end = { 0 };
     run(&(struct vr_child){ .main = drip, .timeout_ms = 200, .max_output = 256 << 20 }, &end);
     assert_true(end.timed_out);
-    assert_true(end.ms < 3000);
+    assert_false(end.too_much);
     assert_true(end.out.n > 0);
 }
 
 /* We are stopped over the deadline; the child had ended in time, and what it left in the pipe is judged like the rest.
- */
+ * Where the machine is so busy that it did not end in time, a later deadline is tried. */
 static int watch_stopped(void *ctx)
 {
     (void)ctx;
-    struct vr_child_end end = { 0 };
-    struct vr_child c = {
-        .argv = SH("p=$PPID; (sleep 0.8; kill -CONT $p) & kill -STOP $p; printf 0123456789x; exit 3"),
-        .timeout_ms = 500,
-        .max_output = 10,
-    };
-    if (!vr_child_run(&c, &end, NULL)) return 100;
-    if (end.ms < 600) return 101; /* it was not stopped */
-    if (!end.too_much || end.out.n != 10) return 103;
-    return end.timed_out ? 102 : end.exit_status;
+    for (int ms = 500; ms < PATIENCE_MS / 4; ms *= 2) {
+        struct vr_child_end end = { 0 };
+        char script[200];
+        snprintf(script, sizeof script,
+                 "p=$PPID; (sleep %.1f; kill -CONT $p) & kill -STOP $p; printf 0123456789x; exit 3", ms * 1.6e-3);
+        struct vr_child c = { .argv = SH(script), .timeout_ms = ms, .max_output = 10 };
+        if (!vr_child_run(&c, &end, NULL)) return 100;
+        if (end.timed_out) continue;
+        if (end.ms < ms) return 101; /* it was not stopped */
+        if (!end.too_much || end.out.n != 10) return 103;
+        return end.exit_status;
+    }
+    return 102;
 }
 
 static void test_ended_in_time(void **state)
 {
     (void)state;
     VR_AUTO_CHILD_END end = { 0 };
-    run(&(struct vr_child){ .main = watch_stopped, .timeout_ms = 5000 }, &end);
+    run(&(struct vr_child){ .main = watch_stopped, .timeout_ms = PATIENCE_MS }, &end);
     assert_int_equal(end.exit_status, 3);
 }
 
@@ -303,7 +317,7 @@ static void test_output_cap(void **state)
     };
     for (size_t i = 0; i < VR_COUNT(caps); i++) {
         VR_AUTO_CHILD_END end = { 0 };
-        struct vr_child c = { .argv = SH(caps[i].script), .timeout_ms = 20000, .max_output = caps[i].max };
+        struct vr_child c = { .argv = SH(caps[i].script), .timeout_ms = PATIENCE_MS, .max_output = caps[i].max };
         run(&c, &end);
         if (end.too_much != caps[i].too_much || end.out.n != caps[i].n_out || end.err.n != caps[i].n_err)
             fail_msg("%s: %zu and %zu bytes, %d", caps[i].script, end.out.n, end.err.n, end.too_much);
@@ -351,7 +365,7 @@ static void test_function(void **state)
     (void)state;
     VR_AUTO_CHILD_END end = { 0 };
     struct sum s = { 40, 2 };
-    run(&(struct vr_child){ .main = add, .ctx = &s, .input = "text", .n_input = 4, .timeout_ms = 5000 }, &end);
+    run(&(struct vr_child){ .main = add, .ctx = &s, .input = "text", .n_input = 4, .timeout_ms = PATIENCE_MS }, &end);
     assert_string_equal(vr_buf_str(&end.out), "42 and text");
     assert_string_equal(vr_buf_str(&end.err), "to err");
     assert_int_equal(end.exit_status, 2);
@@ -360,7 +374,7 @@ static void test_function(void **state)
     static const int signals[] = { SIGSEGV, SIGABRT, SIGTERM, SIGUSR1, SIGPIPE, SIGKILL };
     for (size_t i = 0; i < VR_COUNT(signals); i++) {
         int number = signals[i];
-        run(&(struct vr_child){ .main = crash, .ctx = &number, .timeout_ms = 5000 }, &end);
+        run(&(struct vr_child){ .main = crash, .ctx = &number, .timeout_ms = PATIENCE_MS }, &end);
         assert_int_equal(end.signal, signals[i]);
         assert_int_equal(end.exit_status, -1);
     }
@@ -376,7 +390,7 @@ static void test_stdio(void **state)
     assert_non_null(f);
     fputs("once ", f);
     printf(" "); /* stays in the buffer when stdout is no terminal */
-    run(&(struct vr_child){ .main = print_and_return, .ctx = &(int){ 7 }, .timeout_ms = 5000 }, &end);
+    run(&(struct vr_child){ .main = print_and_return, .ctx = &(int){ 7 }, .timeout_ms = PATIENCE_MS }, &end);
     assert_string_equal(vr_buf_str(&end.out), "through stdio 7");
     assert_int_equal(end.exit_status, 4);
     fputs("end", f);
@@ -425,13 +439,13 @@ static void test_pass_fds(void **state)
         assert_int_equal(dup3(null, opened[i], i % 2 ? O_CLOEXEC : 0), opened[i]);
     VR_AUTO_CHILD_END end = { 0 };
     for (size_t i = 0; i < VR_COUNT(lists); i++) {
-        struct vr_child c = { .main = list_fds, .timeout_ms = 5000 };
+        struct vr_child c = { .main = list_fds, .timeout_ms = PATIENCE_MS };
         memcpy(c.pass_fds, lists[i].pass, sizeof c.pass_fds);
         run(&c, &end);
         assert_string_equal(vr_buf_str(&end.out), lists[i].open);
     }
     assert_true(fcntl(21, F_GETFD) & FD_CLOEXEC); /* the parent's own flag stays */
-    struct vr_child lowest = { .main = list_fds, .timeout_ms = 5000, .pass_fds = { null } };
+    struct vr_child lowest = { .main = list_fds, .timeout_ms = PATIENCE_MS, .pass_fds = { null } };
     run(&lowest, &end);
     char want[32];
     snprintf(want, sizeof want, "0 1 2 %d", null);
@@ -444,7 +458,7 @@ static void test_pass_fds(void **state)
     close(p[1]);
     close(p[0]);
     run(&(struct vr_child){ .argv = SH("cat /dev/fd/20; [ -e /proc/self/fd/21 ] && echo ' and 21'; exit 0"),
-                            .timeout_ms = 5000,
+                            .timeout_ms = PATIENCE_MS,
                             .pass_fds = { 20 } },
         &end);
     assert_string_equal(vr_buf_str(&end.out), "through");
@@ -460,7 +474,7 @@ static void test_bad_pass_fds(void **state)
     for (size_t i = 0; i < VR_COUNT(bad); i++) {
         VR_AUTO_CHILD_END end = { 0 };
         struct vr_err err = { 0 };
-        struct vr_child c = { .argv = SH("exit 0"), .timeout_ms = 5000, .pass_fds = { bad[i] } };
+        struct vr_child c = { .argv = SH("exit 0"), .timeout_ms = PATIENCE_MS, .pass_fds = { bad[i] } };
         assert_false(vr_child_run(&c, &end, &err));
         assert_int_equal(err.code, VR_EINTERNAL);
         assert_contains(err.msg, "cannot be passed to a child process");
@@ -477,7 +491,7 @@ static int without_streams(void *ctx)
         if (which & 1u << fd) close(fd);
     struct vr_child_end end = { 0 };
     struct vr_child c = {
-        .argv = SH("cat; echo out; echo err >&2; exit 5"), .timeout_ms = 5000, .input = "in ", .n_input = 3
+        .argv = SH("cat; echo out; echo err >&2; exit 5"), .timeout_ms = PATIENCE_MS, .input = "in ", .n_input = 3
     };
     bool ok = vr_child_run(&c, &end, NULL) && strcmp(vr_buf_str(&end.out), "in out\n") == 0 &&
               strcmp(vr_buf_str(&end.err), "err\n") == 0 && end.exit_status == 5;
@@ -490,7 +504,7 @@ static void test_parent_without_streams(void **state)
     (void)state;
     for (unsigned which = 0; which < 8; which++) {
         VR_AUTO_CHILD_END end = { 0 };
-        run(&(struct vr_child){ .main = without_streams, .ctx = &which, .timeout_ms = 10000 }, &end);
+        run(&(struct vr_child){ .main = without_streams, .ctx = &which, .timeout_ms = PATIENCE_MS }, &end);
         if (end.exit_status != 0) fail_msg("with the streams %u closed: %d", which, end.exit_status);
     }
 }
@@ -531,10 +545,11 @@ static void test_child_signals(void **state)
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     VR_AUTO_CHILD_END end = { 0 };
-    run(&(struct vr_child){ .main = signals_are_plain, .timeout_ms = 5000 }, &end);
+    run(&(struct vr_child){ .main = signals_are_plain, .timeout_ms = PATIENCE_MS }, &end);
     assert_int_equal(end.exit_status, 0);
     /* over exec; and one that is blocked here ends it there */
-    run(&(struct vr_child){ .argv = (const char *const[]){ "cat", "/proc/self/status", NULL }, .timeout_ms = 5000 },
+    run(&(struct vr_child){ .argv = (const char *const[]){ "cat", "/proc/self/status", NULL },
+                            .timeout_ms = PATIENCE_MS },
         &end);
     static const char *const masks[] = { "SigBlk:", "SigIgn:", "SigCgt:" };
     for (size_t i = 0; i < VR_COUNT(masks); i++) {
@@ -572,17 +587,17 @@ static void test_interrupted(void **state)
     setitimer(ITIMER_REAL, &(struct itimerval){ { 0, 500 }, { 0, 500 } }, NULL);
     VR_AUTO_CHILD_END end = { 0 }, late = { 0 };
     struct vr_err err = { 0 };
-    struct vr_child c = { .argv = SH("sleep 0.1; cat"), .input = input.data, .n_input = N, .timeout_ms = 20000 };
-    struct vr_child slow = { .argv = SH("sleep 60"), .timeout_ms = 200 };
+    struct vr_child c = { .argv = SH("sleep 0.1; cat"), .input = input.data, .n_input = N, .timeout_ms = PATIENCE_MS };
+    struct vr_child slow = { .argv = SH("sleep 600"), .timeout_ms = 200 };
     bool ok = vr_child_run(&c, &end, &err) && vr_child_run(&slow, &late, &err);
     setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
     signal(SIGALRM, SIG_DFL);
     if (!ok) fail_msg("%s", err.msg);
-    assert_true(n_handled > 50);
+    assert_true(n_handled > 10);
     assert_int_equal(end.exit_status, 0);
     assert_int_equal(end.out.n, N);
     assert_memory_equal(end.out.data, input.data, N);
-    assert_true(late.timed_out && late.ms >= 200 && late.ms < 3000);
+    assert_true(late.timed_out && late.ms >= 200);
     assert_true(childless());
 }
 
@@ -600,7 +615,7 @@ static void test_sigchld(void **state)
         sigaction(SIGCHLD, &ways[i], NULL);
         VR_AUTO_CHILD_END end = { 0 };
         struct vr_err err = { 0 };
-        bool ok = vr_child_run(&(struct vr_child){ .argv = SH("exit 7"), .timeout_ms = 5000 }, &end, &err);
+        bool ok = vr_child_run(&(struct vr_child){ .argv = SH("exit 7"), .timeout_ms = PATIENCE_MS }, &end, &err);
         struct sigaction after;
         sigaction(SIGCHLD, NULL, &after);
         signal(SIGCHLD, SIG_DFL);
@@ -627,7 +642,8 @@ static void test_status_stolen(void **state)
     sigaction(SIGCHLD, &a, NULL);
     VR_AUTO_CHILD_END end = { 0 };
     struct vr_err err = { 0 };
-    bool ok = vr_child_run(&(struct vr_child){ .argv = SH("sleep 0.05; exit 7"), .timeout_ms = 5000 }, &end, &err);
+    bool ok =
+        vr_child_run(&(struct vr_child){ .argv = SH("sleep 0.05; exit 7"), .timeout_ms = PATIENCE_MS }, &end, &err);
     signal(SIGCHLD, SIG_DFL);
     assert_false(ok);
     assert_contains(err.msg, "cannot learn how a child process ended");
@@ -643,11 +659,11 @@ static void test_two_hundred(void **state)
     int before = n_open_fds();
     for (int i = 0; i < 200; i++) {
         VR_AUTO_CHILD_END end = { 0 };
-        struct vr_child c = { .argv = nothing, .timeout_ms = 5000 };
+        struct vr_child c = { .argv = nothing, .timeout_ms = PATIENCE_MS };
         switch (i % 5) {
         case 1: c.argv = missing; break;
         case 2: c = (struct vr_child){ .main = drip, .timeout_ms = 1 + i % 7 }; break;
-        case 3: c = (struct vr_child){ .main = drip, .timeout_ms = 5000, .max_output = (size_t)i }; break;
+        case 3: c = (struct vr_child){ .main = drip, .timeout_ms = PATIENCE_MS, .max_output = (size_t)i }; break;
         case 4:
             c.input = input;
             c.n_input = sizeof input;
@@ -680,7 +696,7 @@ static void test_out_of_descriptors(void **state)
         struct vr_err err = { 0 };
         tight = (struct rlimit){ (rlim_t)(next + room), limit.rlim_max };
         setrlimit(RLIMIT_NOFILE, &tight);
-        bool ok = vr_child_run(&(struct vr_child){ .argv = SH("echo x"), .timeout_ms = 5000 }, &end, &err);
+        bool ok = vr_child_run(&(struct vr_child){ .argv = SH("echo x"), .timeout_ms = PATIENCE_MS }, &end, &err);
         setrlimit(RLIMIT_NOFILE, &limit);
         n_failed += !ok;
         if (!ok) {
@@ -699,8 +715,8 @@ static void test_out_of_descriptors(void **state)
 static int parent_of_sleeper(void *ctx)
 {
     struct vr_child_end end = { 0 };
-    struct vr_child c = { .argv = (const char *const[]){ "sh", "-c", "echo $$ >\"$0\"; exec sleep 60", ctx, NULL },
-                          .timeout_ms = 60000 };
+    struct vr_child c = { .argv = (const char *const[]){ "sh", "-c", "echo $$ >\"$0\"; exec sleep 600", ctx, NULL },
+                          .timeout_ms = PATIENCE_MS };
     return vr_child_run(&c, &end, NULL) ? 0 : 1;
 }
 
@@ -710,13 +726,15 @@ static void test_dies_with_its_parent(void **state)
     char path[512];
     snprintf(path, sizeof path, "%s", scratch("pid"));
     VR_AUTO_CHILD_END end = { 0 };
-    run(&(struct vr_child){ .main = parent_of_sleeper, .ctx = path, .timeout_ms = 600 }, &end);
-    assert_true(end.timed_out);
     int pid = 0;
-    FILE *f = fopen(path, "re");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%d", &pid), 1);
-    fclose(f);
+    for (int ms = 600; pid == 0; ms *= 4) { /* until it is there before its parent is killed */
+        assert_true(ms < PATIENCE_MS);
+        run(&(struct vr_child){ .main = parent_of_sleeper, .ctx = path, .timeout_ms = ms }, &end);
+        assert_true(end.timed_out);
+        FILE *f = fopen(path, "re");
+        if (f && fscanf(f, "%d", &pid) != 1) pid = 0;
+        if (f) fclose(f);
+    }
     assert_true(pid > 0);
     assert_true(dies(pid));
 }

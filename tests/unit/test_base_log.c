@@ -16,7 +16,7 @@ static int ends[2]; /* the log's reader and the log */
 static int setup(void **state)
 {
     (void)state;
-    alarm(20); /* a log that waits for its reader is killed, and that is the failure */
+    alarm(120); /* a log that waits for its reader is killed, and that is the failure */
     return pipe2(ends, O_CLOEXEC);
 }
 

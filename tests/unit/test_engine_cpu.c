@@ -22,7 +22,7 @@ static void build_stub(const char *dir, const char *name, const char *define)
     const char *const argv[] = {
         "cc", "-shared", "-fPIC", define, "-o", scratch("%s/%s", dir, name), "tests/stubs/cpu_variant.c", NULL
     };
-    struct vr_child c = { .argv = argv, .timeout_ms = 30000 };
+    struct vr_child c = { .argv = argv, .timeout_ms = 120000 };
     VR_AUTO_CHILD_END end = { 0 };
     struct vr_err err = { 0 };
     if (!vr_child_run(&c, &end, &err)) fail_msg("%s", err.msg);

@@ -129,7 +129,9 @@ static void test_brute_force(void **state)
             fail_msg("seed %llu: bound %.9f above %.9f", (unsigned long long)seed, x.lower_bound, best);
         if (x.account.cost < best * (1 - 1e-9))
             fail_msg("seed %llu: %.9f, below what there is: %.9f", (unsigned long long)seed, x.account.cost, best);
-        bool exact = alike && p->weight[VR_DECODE] == 0 && x.account.hop_ms[VR_PREFILL] < best / p->weight[VR_PREFILL];
+        double slowest = 0; /* where a device sets the pace, and not the host, nothing is missed */
+        for (uint32_t d = 0; d < p->n_devices; d++) slowest = fmax(slowest, x.account.piped_ms[d]);
+        bool exact = alike && p->weight[VR_DECODE] == 0 && x.account.cost <= p->weight[VR_PREFILL] * slowest;
         if ((exact || x.optimal) && x.account.cost > best * (1 + 1e-6))
             fail_msg("seed %llu: %.9f, the best is %.9f", (unsigned long long)seed, x.account.cost, best);
     }

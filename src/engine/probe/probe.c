@@ -324,13 +324,15 @@ static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char
     return vr_isolated_run(&job, result, err);
 }
 
-/* A copy of n rows that follow in a result. NULL: there are none, or fewer than it says. */
-static void *take_rows(const struct vr_buf *result, size_t *at, size_t n, size_t size)
+/* A copy of n rows that follow in a result, in *rows, which the caller frees; NULL for none. */
+static bool take_rows(const struct vr_buf *result, size_t *at, size_t n, size_t size, void **rows, const char *what,
+                      struct vr_err *err)
 {
-    void *rows = n && n <= (result->n - *at) / size ? malloc(n * size) : NULL;
-    if (rows && vr_isolated_next(result, at, rows, n * size)) return rows;
-    free(rows);
-    return NULL;
+    *rows = NULL;
+    if (n > (result->n - *at) / size) return vr_fail(err, VR_EENGINE, "%s sent half an answer", what);
+    if (n == 0) return true;
+    *rows = malloc(n * size);
+    return (*rows && vr_isolated_next(result, at, *rows, n * size)) || vr_fail_nomem(err, "reading a dry run's answer");
 }
 
 bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr_proof *out, struct vr_err *err)
@@ -341,15 +343,19 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     size_t at = 0;
     double ms;
     if (!ask(probe_child, "the engine's dry run", &q, &result, &ms, err)) return false;
-    bool whole = vr_isolated_next(&result, &at, &proof, sizeof proof);
-    if (whole) {
-        struct vr_works *w = &proof.works;
-        w->rows = take_rows(&result, &at, w->n_rows, sizeof *w->rows);
-        w->transfers = take_rows(&result, &at, w->n_transfers, sizeof *w->transfers);
-        whole = (w->rows || !w->n_rows) && (w->transfers || !w->n_transfers);
-        if (!whole) vr_works_done(w);
+    const char *what = "the engine's dry run";
+    void *rows = NULL, *transfers = NULL;
+    if (!vr_isolated_next(&result, &at, &proof, sizeof proof))
+        return vr_fail(err, VR_EENGINE, "%s sent half an answer", what);
+    bool whole = take_rows(&result, &at, proof.works.n_rows, sizeof *proof.works.rows, &rows, what, err) &&
+                 take_rows(&result, &at, proof.works.n_transfers, sizeof *proof.works.transfers, &transfers, what, err);
+    if (!whole) {
+        free(rows);
+        free(transfers);
+        return false;
     }
-    if (!whole) return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
+    proof.works.rows = rows;
+    proof.works.transfers = transfers;
     *out = proof;
     out->ms = ms;
     return true;
@@ -364,10 +370,13 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     size_t at = 0;
     if (trial->load.n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
     if (!ask(fit_child, "llama.cpp's fit", &q, &result, NULL, err)) return false;
-    if (!vr_isolated_next(&result, &at, &f, sizeof f)) f = (struct vr_fitted){ .n_overrides = 1 }; /* and no rows */
+    const char *what = "llama.cpp's fit";
+    VR_AUTO_FREE void *rows = NULL;
+    if (!vr_isolated_next(&result, &at, &f, sizeof f)) return vr_fail(err, VR_EENGINE, "%s sent half an answer", what);
     size_t n = f.n_overrides;
-    VR_AUTO_FREE struct fitted_override *list = take_rows(&result, &at, n, sizeof *list);
-    if (n && !list) return vr_fail(err, VR_EENGINE, "%s: llama.cpp's fit sent half an answer", p->name);
+    struct fitted_override *list;
+    if (!take_rows(&result, &at, n, sizeof *list, &rows, what, err)) return false;
+    list = rows;
     *out = f;
     out->n_overrides = 0;
     out->overrides = calloc(n + 1, sizeof *out->overrides);

@@ -18,6 +18,7 @@
 struct walk {
     struct vr_model_list *list;
     unsigned entries;
+    bool no_memory;
 };
 
 /* Plain UTF-8 that no terminal or page stumbles over. */
@@ -32,8 +33,9 @@ static bool plain(const char *name)
     return true;
 }
 
-static void add_file(struct vr_model_list *s, const char *id, uint64_t bytes)
+static void add_file(struct walk *w, const char *id, uint64_t bytes)
 {
+    struct vr_model_list *s = w->list;
     size_t stem;
     unsigned part, parts;
     const char *name = vr_file_name(id);
@@ -50,7 +52,10 @@ static void add_file(struct vr_model_list *s, const char *id, uint64_t bytes)
             return;
         }
         char *copy = strdup(id);
-        if (!copy) return;
+        if (!copy) {
+            w->no_memory = true;
+            return;
+        }
         found = &s->items[s->n++];
         *found = (struct vr_listed_model){ .id = copy, .n_parts = parts };
     }
@@ -71,7 +76,7 @@ static void walk(struct walk *w, int fd, const char *prefix, int depth)
         struct stat st;
         if (!plain(e->d_name) || fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) continue;
         if (snprintf(id, sizeof id, "%s%s%s", prefix, *prefix ? "/" : "", e->d_name) >= (int)sizeof id) continue;
-        if (S_ISREG(st.st_mode)) add_file(w->list, id, (uint64_t)st.st_size);
+        if (S_ISREG(st.st_mode)) add_file(w, id, (uint64_t)st.st_size);
         if (!S_ISDIR(st.st_mode) || depth == MAX_DEPTH) continue;
         int below = openat(dirfd(dir), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (below >= 0) walk(w, below, id, depth + 1);
@@ -92,6 +97,10 @@ bool vr_model_list_read(const char *dir, struct vr_model_list *out, struct vr_er
     if (fd < 0) return vr_fail(err, VR_EIO, "%s: %s", dir, strerror(errno));
     struct walk w = { .list = out };
     walk(&w, fd, "", 1);
+    if (w.no_memory) {
+        vr_model_list_done(out);
+        return vr_fail_nomem(err, "listing models");
+    }
     if (w.entries == MAX_ENTRIES) out->more = true;
     if (out->n) qsort(out->items, out->n, sizeof *out->items, by_id);
     return true;

@@ -23,7 +23,6 @@ struct answer {
     json_t *error;
     float *vectors;
     uint32_t n_vectors, n_dims;
-    double asked_ms, first_ms, over_ms;
 };
 
 struct client {
@@ -37,8 +36,6 @@ struct client {
     size_t n_answers;
     uint32_t next_id;
 };
-
-double client_now_ms(void);
 
 /* Starts $ENGINE_MAIN with a LOAD message (printf; ' stands for "), and waits until it is up or has failed. */
 void client_start(struct client *c, const char *fmt, ...) VR_PRINTF(2, 3);

