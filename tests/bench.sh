@@ -24,13 +24,13 @@ holds() { grep -q -- "$2" "$1" || { head -n 30 "$1"; false; }; }
 check "a machine that nobody measured says so" holds "$dir/doctor" "measured      never"
 "$program" bench --model "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 --json >"$dir/run.json" 2>"$dir/steps"
 check "it ends well" holds "$dir/run.json" '"what": "generating"'
-check "prompts are measured too" holds "$dir/run.json" '"what": "reading a prompt"'
+check "prompts are measured too" holds "$dir/run.json" '"what": "prompt processing"'
 check "predictions stand beside" holds "$dir/run.json" '"predicted_over_measured"'
 check "progress is told" holds "$dir/steps" 'host: products with q8_0'
 check "the profile is kept" holds "$profile" '"name": "q8_0", "gbs": '
 "$program" bench "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 >"$dir/run" 2>"$dir/steps"
 check "what was measured is not measured again" test ! -s "$dir/steps"
-check "and predictions rest on it" holds "$dir/run" "from what was measured on this machine"
+check "and predictions rest on it" holds "$dir/run" "from this machine's calibration"
 "$program" doctor >"$dir/doctor" 2>&1
 check "doctor says when" holds "$dir/doctor" "measured      20"
 check "the profile is a machine like any other" "$program" plan --machine "$profile" "$dir/tiny.gguf"

@@ -287,7 +287,7 @@ static bool ask_products(struct work *w, const char *id, const struct vr_measure
 {
     const char *name = vr_type(type)->name;
     struct vr_err err = { 0 };
-    tell(w, "%s: products with %s%s", id, name, again);
+    tell(w, "%s: matrix multiplication, %s%s", id, name, again);
     if (vr_measure_products(where, type, p, &err)) return true;
     vr_machine_note(&w->in->machine, "%s, %s: %s", id, name, err.msg);
     return false;
@@ -345,7 +345,7 @@ static void measure_ops(struct work *w, const char *id, const struct vr_measure_
     if (!n && known) return;
     struct vr_measure_ops ops = { 0 };
     struct vr_err err = { 0 };
-    tell(w, "%s: attention and small operations", id);
+    tell(w, "%s: attention and other operations", id);
     if (!vr_measure_ops(where, types, n, known, &ops, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     for (size_t i = 0; i < ops.n; i++) {
         keep_op(m, &ops.rows[i]);
@@ -400,7 +400,7 @@ static bool measure_place(struct work *w, const char *id, const struct vr_budget
     m->launch_us = d ? m->product_us : vr_op_middle_us(m);
     m->product_us = fmax(m->product_us - m->launch_us, 0);
     m->prompt_product_us = d ? fmax(m->prompt_product_us - m->launch_us, 0) : m->product_us;
-    tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "its cache, and a small model");
+    tell(w, "%s: %s", id, d ? "small models: kernel launches, overhead, memory" : "CPU cache, small model");
     if (!d && !vr_measure_cache(&where, &m->cache_mib, &err)) vr_machine_note(&w->in->machine, "%s: %s", id, err.msg);
     if (!measure_runs(w, budget, m, &err)) {
         vr_machine_note(&w->in->machine, "%s was not measured: %s", id, err.msg);
@@ -415,7 +415,7 @@ static bool ask_link(struct work *w, const struct vr_device *d, const char *agai
 {
     struct vr_measure_where where = where_is(w, d);
     struct vr_err err = { 0 };
-    tell(w, "%s: copies from the host and back%s", d->id, again);
+    tell(w, "%s: transfers to and from the host%s", d->id, again);
     if (vr_measure_link(&where, l, &err)) return true;
     vr_machine_note(&w->in->machine, "%s: %s", d->id, err.msg);
     return false;
@@ -450,7 +450,7 @@ static void measure_pair(struct work *w, uint16_t a, uint16_t b)
     };
     struct vr_measure_link x;
     struct vr_err err = { 0 };
-    tell(w, "%s and %s: copies between them", m->devices[a].id, m->devices[b].id);
+    tell(w, "%s - %s: transfers between devices", m->devices[a].id, m->devices[b].id);
     struct vr_link *l = link_between(m, a < b ? a : b, a < b ? b : a);
     if (!l || !vr_measure_pair(&where, &x, &err)) {
         vr_machine_note(m, "%s and %s: %s", m->devices[a].id, m->devices[b].id, err.msg);
@@ -580,10 +580,11 @@ static void warn_if_busy(struct vr_machine *m)
     read = read && vr_gauge_read(g, r, &none);
     vr_gauge_free(g);
     if (!read || r->cpu_percent < BUSY_PERCENT) return;
-    vr_log(VR_WARN, "other programs use %d %% of the processors: what is measured now will be wrong", r->cpu_percent);
-    vr_machine_note(m,
-                    "Other programs used %d %% of the processors when this began: run 'vram-llm bench' again without.",
-                    r->cpu_percent);
+    vr_log(VR_WARN, "other programs use %d %% of the CPU: the measurements will be wrong", r->cpu_percent);
+    vr_machine_note(
+        m,
+        "Other programs used %d %% of the CPU when the calibration started: stop them and run 'vram-llm bench' again.",
+        r->cpu_percent);
 }
 
 bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_err *err)
@@ -616,6 +617,6 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_input *in, struct vr_e
 bool vr_calibrate_path(char *path, size_t n, struct vr_err *err)
 {
     if (!vr_profile_own_path(path, n))
-        return vr_fail(err, VR_EIO, "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set");
+        return vr_fail(err, VR_EIO, "cannot save the machine profile: neither XDG_DATA_HOME nor HOME is set");
     return vr_file_make_parents(path, err);
 }

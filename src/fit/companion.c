@@ -227,8 +227,8 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
     const char *name = vr_companion_name(kind);
     return vr_fail(
         err, VR_ENOFIT,
-        "%s fits, but not together with its %s (%s), which needs %s MiB on a device or on the host; a smaller "
-        "--n-ctx, a smaller %s, or --allow ctx,kv would make room",
+        "%s fits, but not together with its %s (%s), which needs %s MiB on a device or in host memory; try a smaller "
+        "--n-ctx, a smaller %s, or --allow ctx,kv",
         p->a->model->name, name, c->model->name, vr_fmt_mib(&x, sum(&c->use) + sum(&c->host), 0), name);
 }
 

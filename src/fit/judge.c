@@ -13,7 +13,7 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
                       struct vr_err *err)
 {
     if (b->n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; choose some with --devices", b->n,
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports at most %d; choose some with --devices", b->n,
                        VR_MAX_VGPUS);
     for (size_t i = 0; i < b->n; i++) {
         const struct vr_device *d = &m->devices[b->items[i].device];
@@ -136,10 +136,10 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_trial *t, cons
         if (j->over_bytes) v->fits = false;
         if (strcmp(d->backend, "CUDA") != 0) {
             v->exact = false;
-            v->inexact = "the rules for buffers are CUDA's, and a device is none";
+            v->inexact = "buffers are sized by CUDA's rules, and a device is not a CUDA device";
         } else if (!d->cc_major) {
             v->exact = false;
-            v->inexact = "a card's compute capability is unknown and taken for 8.6";
+            v->inexact = "a GPU's compute capability is unknown and assumed to be 8.6";
         }
     }
     v->host = p->host;

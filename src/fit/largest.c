@@ -125,8 +125,7 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
         sure = at == low + 1;
         high = at;
     }
-    out->how =
-        low == most ? "planned for all that the model was trained for" : "planned for the largest context that fits";
+    out->how = low == most ? "planned for the full training context" : "planned for the largest context that fits";
     return true;
 }
 

@@ -88,7 +88,7 @@ static bool choose(const struct vr_machine *m, const char *list, uint32_t *chose
     char entry[128], all[640];
     *chosen = 0;
     while (next_entry(&list, entry, sizeof entry)) {
-        if (!*entry) return vr_fail(err, VR_EUSAGE, "--devices has an empty entry; write for example --devices 0,2");
+        if (!*entry) return vr_fail(err, VR_EUSAGE, "--devices has an empty entry; e.g. --devices 0,2");
         uint32_t mask = named(m, entry);
         if (!mask && !m->n_devices)
             return vr_fail(err, VR_EUSAGE, "--devices names '%s', but this machine has no devices", entry);
@@ -139,7 +139,7 @@ static bool parse_reserves(const struct vr_machine *m, const char *list, uint64_
         return vr_fail(
             err, VR_EUSAGE,
             "--reserve-mib has %zu values, but this machine has %zu device%s: give one value for all, or one "
-            "per device in this order, chosen or not: %s",
+            "per device in this order, used or not: %s",
             n, m->n_devices, m->n_devices == 1 ? "" : "s", all);
     }
     for (size_t i = 1; n == 1 && i < VR_MAX_DEVICES; i++) bytes[i] = bytes[0];
@@ -185,12 +185,12 @@ static void sort_out(const struct vr_machine *m, size_t i, bool chosen, bool vis
     } else if (!visible) {
         exclude(out, i, "not named in CUDA_VISIBLE_DEVICES");
     } else if (!d->total_bytes) {
-        exclude(out, i, "its memory is unknown: name it with --gpus NAME:MiB or a profile");
+        exclude(out, i, "its memory is unknown: describe it with --gpus NAME:MiB or a machine profile");
     } else if (d->free_bytes <= reserve) {
         exclude(out, i, "%s MiB are free, and the reserve of %s MiB leaves nothing", has.s, less.s);
     } else if (d->free_bytes - reserve < min) {
         struct vr_num left;
-        exclude(out, i, "a budget of %s MiB (%s free less %s reserve) is below --min-budget-mib %s",
+        exclude(out, i, "a budget of %s MiB (%s free - %s reserve) is below --min-budget-mib %s",
                 vr_fmt_mib(&left, d->free_bytes - reserve, 0), has.s, less.s, vr_fmt_mib(&need, min, 0));
     } else {
         out->items[out->n++] = (struct vr_budget){ (uint16_t)i, d->free_bytes - reserve, reserve };

@@ -83,8 +83,8 @@ test('a plan for other cards', async () => {
 const refused = [
   ['not JSON', '{', 400, /JSON/], ['not an object', '[]', 400, /object/],
   ['a card nobody knows', { gpus: 'RTX 9999' }, 400, /RTX 9999/],
-  ['an option as a card', { gpus: '--svg=/tmp/vram-llm-evil.svg' }, 400, /no card called/],
-  ['an option as a type', { cache_type_k: '--help' }, 400, /no type/],
+  ['an option as a card', { gpus: '--svg=/tmp/vram-llm-evil.svg' }, 400, /unknown GPU/],
+  ['an option as a type', { cache_type_k: '--help' }, 400, /unknown type/],
   ['a field nobody knows', { svg: '/tmp/x' }, 400, /no field 'svg'/],
   ['a field of serve', { engine_program: '/bin/sh' }, 400, /no field/],
   ['a negative context', { n_ctx: -1 }, 400, /whole number/], ['half a token', { n_ctx: 1.5 }, 400, /whole number/],

@@ -88,7 +88,7 @@ const bomb = Buffer.from(red);
 bomb.writeUInt32BE(60000, 16);
 bomb.writeUInt32BE(60000, 20);
 const refusals = {
-  'an address elsewhere': [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/x.png' } }, /fetches nothing/],
+  'an address elsewhere': [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/x.png' } }, /does not fetch/],
   'no base64': [{ type: 'image_url', image_url: { url: 'data:image/png;base64,!!!!' } }, /not valid base64/],
   'no picture': [{ type: 'image_url', image_url: { url: url(Buffer.from('RIFF....WAVEfmt ')) } }, /neither a PNG nor a JPEG/],
   'half a picture': [picture(red.subarray(0, 60)), /cannot be read/],

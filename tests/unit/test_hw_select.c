@@ -123,7 +123,7 @@ static void test_bad(void **state)
         { { .reserve_mib = "512,512" },
           "--reserve-mib has 2 values, but this machine has 6 devices: give one value for all, or one per device in "
           "this "
-          "order, chosen or not: CUDA0 (RTX 4080 Laptop GPU)" },
+          "order, used or not: CUDA0 (RTX 4080 Laptop GPU)" },
         { { .reserve_mib = "1,2,3,4,5,6,7" }, "has 7 values" },
         { { .reserve_mib = "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1" },
           "has 36 values" },
@@ -151,10 +151,11 @@ static void test_reasons(void **state)
     assert_true(vr_budgets_select(&m, &s, &b, &err));
     assert_int_equal(b.n_excluded, 5);
     assert_string_equal(b.excluded[0].reason,
-                        "a budget of 10,023 MiB (11,047 free less 1,024 reserve) is below --min-budget-mib 12,000");
+                        "a budget of 10,023 MiB (11,047 free - 1,024 reserve) is below --min-budget-mib 12,000");
     assert_string_equal(b.excluded[1].reason, "not named in --devices");
     assert_string_equal(b.excluded[3].reason, "900 MiB are free, and the reserve of 1,024 MiB leaves nothing");
-    assert_string_equal(b.excluded[4].reason, "its memory is unknown: name it with --gpus NAME:MiB or a profile");
+    assert_string_equal(b.excluded[4].reason,
+                        "its memory is unknown: describe it with --gpus NAME:MiB or a machine profile");
 }
 
 static void test_no_devices(void **state)

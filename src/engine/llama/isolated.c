@@ -52,7 +52,7 @@ bool vr_isolated_run(bool (*fn)(void *ctx, struct vr_err *err), void *ctx, const
         size_t from = len;
         while (from && last[from - 1] != '\n') from--;
         return vr_fail(err, VR_EENGINE, "measuring failed (%s)%s%.*s", vr_child_how(&c, &end, how, sizeof how),
-                       len > from ? "; its last words: " : "", (int)(len - from), last + from);
+                       len > from ? "; last message: " : "", (int)(len - from), last + from);
     }
     if (!h.ok) return vr_fail(err, h.err.code, "%s", h.err.msg);
     memcpy(out, end.out.data + sizeof h, n);

@@ -109,7 +109,7 @@ static bool make_child(void *ctx, struct vr_err *err)
     for (uint32_t il = 0; il < a->t->n_layers; il++) add_layer(&m, il, type, a->t->experts);
     add_tensor(&m, "output_norm.weight", GGML_TYPE_F32, EMBD, 1, 1);
     add_tensor(&m, "output.weight", type, EMBD, VOCAB, 1);
-    return gguf_write_to_file(m.gguf, a->path, false) || vr_fail(err, VR_EIO, "%s: cannot be written", a->path);
+    return gguf_write_to_file(m.gguf, a->path, false) || vr_fail(err, VR_EIO, "%s: cannot write the file", a->path);
 }
 
 bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct vr_err *err)
@@ -331,7 +331,7 @@ static bool run_child(void *ctx, struct vr_err *err)
     vr_lastlog_start();
     json_error_t e;
     json_t *load = json_loads(a->load_json, 0, &e);
-    if (!load) return vr_fail(err, VR_EINTERNAL, "the settings for loading are not JSON: %s", e.text);
+    if (!load) return vr_fail(err, VR_EINTERNAL, "the load settings are not valid JSON: %s", e.text);
     struct vr_engine engine;
     struct vr_failure why = { 0 };
     const struct vr_load_hooks hooks = { 0 };

@@ -138,7 +138,8 @@ static bool set_devices(const struct vr_trial *t, struct setup *s, struct vr_err
 {
     size_t n = t->n_order ? t->n_order : t->n_devices;
     if (n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; leave some out", n, VR_MAX_VGPUS);
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports at most %d; choose some with --devices", n,
+                       VR_MAX_VGPUS);
     for (size_t i = 0; i < n; i++) {
         size_t d = t->n_order ? t->order[i] : i;
         if (d >= t->n_devices)
@@ -314,10 +315,10 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     if (!prepare(q, &s, path, sizeof path, err)) return false;
     double t0 = vr_now_fine_ms();
     struct llama_model *model = llama_model_load_from_file(path, s.model);
-    if (!model) return vr_fail(err, VR_EENGINE, "the engine does not take this model");
+    if (!model) return vr_fail(err, VR_EENGINE, "the engine cannot load this model");
     double t1 = vr_now_fine_ms();
     struct llama_context *ctx = llama_init_from_model(model, s.context);
-    if (!ctx) return vr_fail(err, VR_EENGINE, "the engine makes no context with these settings");
+    if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
     double t2 = vr_now_fine_ms();
     p->n_devices = q->trial->n_devices;
     p->n_ctx = llama_n_ctx(ctx);
@@ -417,7 +418,7 @@ static const char *last_words(struct vr_buf *text, char *out, size_t n)
     size_t skip = 0;
     if (colon && strncmp(line, "llama_", 6) == 0 && memchr(line, ' ', (size_t)(colon - line)) == NULL)
         skip = (size_t)(colon - line) + 1 + (colon[1] == ' ');
-    snprintf(out, n, "; its last words: %.*s", (int)(len - begin - skip), line + skip);
+    snprintf(out, n, "; last message: %.*s", (int)(len - begin - skip), line + skip);
     return out;
 }
 
@@ -464,7 +465,7 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     if ((!w->rows && w->n_rows) || (!w->transfers && w->n_transfers)) {
         out->works.n_rows = out->works.n_transfers = 0;
         vr_proof_done(out);
-        return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent half an answer", p->name);
+        return vr_fail(err, VR_EENGINE, "%s: the engine's dry run sent an incomplete result", p->name);
     }
     return true;
 }
@@ -476,11 +477,11 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     VR_AUTO_FREE struct answer *a = calloc(1, sizeof *a);
     VR_AUTO_CHILD_END end = { 0 };
     if (!a) return vr_fail_nomem(err, "running llama.cpp's fit");
-    if (trial->n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
+    if (trial->n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: no device to fit it to", p->name);
     if (!ask(p, trial, &q, fit_main, &end, a, err)) return false;
     size_t at = sizeof *a, n = a->fitted.n_overrides;
     VR_AUTO_FREE struct fitted_override *list = rest(&end, &at, n * sizeof *list);
-    if (n && !list) return vr_fail(err, VR_EENGINE, "%s: llama.cpp's fit sent half an answer", p->name);
+    if (n && !list) return vr_fail(err, VR_EENGINE, "%s: llama.cpp's fit sent an incomplete result", p->name);
     *out = a->fitted;
     out->n_overrides = 0;
     out->overrides = calloc(n + 1, sizeof *out->overrides);

@@ -28,7 +28,7 @@ struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_in_flight
     if (b->sampler && b->batch.token && b->in_batch && vr_slots_init(&b->slots, e, err) &&
         vr_draft_new(e, &b->draft, err))
         return b;
-    vr_fail_nomem(err, "making room for batches");
+    vr_fail_nomem(err, "allocating batches");
     vr_batcher_free(b);
     return NULL;
 }
@@ -209,7 +209,7 @@ static bool step_back(struct vr_batcher *b)
     struct vr_slot *slot = last->slot;
     uint32_t has = slot->n > last->n_todo ? slot->n : last->n_todo;
     llama_token *own = calloc((size_t)has + 1, sizeof *own);
-    if (!own) return vr_job_fail(b, last->job, 503, "out of memory while waiting for room in the context"), true;
+    if (!own) return vr_job_fail(b, last->job, 503, "out of memory while waiting for a slot"), true;
     memcpy(own, slot->n > last->n_todo ? slot->tokens : last->todo, has * sizeof *own);
     if (last->state == VR_TEXT) own[has++] = last->next;
     free(last->own);
@@ -240,7 +240,7 @@ static int make_room(struct vr_batcher *b, struct vr_err *err)
         if (c && c->state == VR_TEXT)
             vr_choice_end(b, c, VR_END_LENGTH, -1);
         else if (c)
-            vr_job_fail(b, c->job, 503, "the context has no room for this prompt");
+            vr_job_fail(b, c->job, 503, "this prompt does not fit into the context");
     }
     b->batch.n_tokens = 0;
     return 0;
@@ -290,7 +290,7 @@ static void speak(struct vr_batcher *b, struct vr_choice *c)
     for (uint32_t i = 0;; i++) {
         const float *logits = llama_get_logits_ith(b->e->ctx, row + (int32_t)i);
         if (!logits) {
-            vr_job_fail(b, c->job, 500, "the engine gave no result for this request");
+            vr_job_fail(b, c->job, 500, "the engine returned no result for this request");
             break;
         }
         if (!vr_choice_speak(b, c, logits) || slot->choice != c || i == n || c->next != c->guess[i]) break;

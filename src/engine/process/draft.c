@@ -35,7 +35,7 @@ bool vr_draft_new(const struct vr_engine *e, struct vr_draft **out, struct vr_er
     *out = NULL;
     if (!e->draft) return true;
     struct vr_draft *d = calloc(1, sizeof *d);
-    if (!d) return vr_fail_nomem(err, "making room for guesses");
+    if (!d) return vr_fail_nomem(err, "allocating the draft buffers");
     d->n_seq = e->n_seq;
     d->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(e->draft_model));
     d->n_batch = llama_n_batch(e->draft);
@@ -48,7 +48,7 @@ bool vr_draft_new(const struct vr_engine *e, struct vr_draft **out, struct vr_er
         ok = (d->seqs[i].tokens = calloc((size_t)e->n_ctx_seq + VR_MOST_GUESSES + 1, sizeof(llama_token))) != NULL;
     if (ok) return *out = d, true;
     vr_draft_free(d);
-    return vr_fail_nomem(err, "making room for guesses");
+    return vr_fail_nomem(err, "allocating the draft buffers");
 }
 
 void vr_draft_free(struct vr_draft *d)

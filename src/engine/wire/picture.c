@@ -52,7 +52,7 @@ bool vr_picture_size(const uint8_t *data, size_t n, uint32_t *width, uint32_t *h
     if (pixels == 0 || *width > VR_MOST_PICTURE_SIDE || *height > VR_MOST_PICTURE_SIDE ||
         pixels > VR_MOST_PICTURE_PIXELS)
         return vr_fail(err, VR_EUSAGE,
-                       "it has %" PRIu32 " x %" PRIu32 " pixels; at most %d on a side and %d in all are taken", *width,
+                       "it has %" PRIu32 " x %" PRIu32 " pixels; at most %d per side and %d in all are allowed", *width,
                        *height, VR_MOST_PICTURE_SIDE, VR_MOST_PICTURE_PIXELS);
     return true;
 }
@@ -94,10 +94,10 @@ bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct v
         if (n > strlen(heads[i]) && strncmp(url, heads[i], strlen(heads[i])) == 0) skip = strlen(heads[i]);
     if (!skip)
         return vr_fail(err, VR_EUSAGE,
-                       "a picture must come as data:image/png;base64,... or data:image/jpeg;base64,...: this server "
-                       "fetches nothing from other places");
+                       "an image must be data:image/png;base64,... or data:image/jpeg;base64,...: this server does "
+                       "not fetch remote images");
     uint8_t *data = vr_arena_alloc(arena, (n - skip) / 4 * 3 + 3, 1);
-    if (!data) return vr_fail_nomem(err, "reading a picture");
+    if (!data) return vr_fail_nomem(err, "reading an image");
     *out = (struct vr_picture_file){ .data = data };
     if (!decode(url + skip, n - skip, data, &out->n)) return vr_fail(err, VR_EUSAGE, "it is not valid base64");
     return vr_picture_size(data, out->n, &out->width, &out->height, err);

@@ -54,39 +54,46 @@ static uint64_t resident_bytes(void)
 void vr_metrics_print(const struct vr_front *f, struct vr_buf *out)
 {
     const struct vr_metrics *m = &f->metrics;
-    head(out, "requests_total", "counter", "Requests answered, by family and HTTP status (499: the client went away).");
+    head(out, "requests_total", "counter", "Requests, by endpoint family and HTTP status (499: client disconnected).");
     for (size_t i = 0; i < VR_N_FAMILIES; i++)
         for (size_t s = 0; s < VR_COUNT(m->by_status[0]); s++)
             if (m->by_status[i][s])
                 vr_buf_addf(out, "vram_llm_requests_total{family=\"%s\",status=\"%zu\"} %" PRIu64 "\n",
                             vr_family_name((enum vr_family)i), s, m->by_status[i][s]);
-    number(out, "prompt_tokens_total", "counter", "Tokens of prompts.", (double)m->prompt_tokens);
-    number(out, "cached_tokens_total", "counter", "Tokens of prompts that were not computed again.",
+    number(out, "prompt_tokens_total", "counter", "Prompt tokens.", (double)m->prompt_tokens);
+    number(out, "cached_tokens_total", "counter", "Prompt tokens reused from the prefix cache.",
            (double)m->cached_tokens);
-    number(out, "text_tokens_total", "counter", "Tokens generated.", (double)m->text_tokens);
-    number(out, "drafted_tokens_total", "counter", "Tokens that a draft guessed.", (double)m->drafted_tokens);
-    number(out, "accepted_tokens_total", "counter", "Guessed tokens that were right.", (double)m->accepted_tokens);
-    number(out, "cancelled_total", "counter", "Requests whose client went away.", (double)m->cancelled);
-    number(out, "stalled_total", "counter", "Clients dropped because they did not read.", (double)m->stalled);
-    number(out, "refused_connections_total", "counter", "Connections over the limit.", (double)m->refused_connections);
-    number(out, "requests_in_flight", "gauge", "Requests that the engine has.", f->calls.n);
-    number(out, "texts_in_flight", "gauge", "Texts (choices) that those requests are made of.", f->calls.n_texts);
+    number(out, "text_tokens_total", "counter", "Generated tokens.", (double)m->text_tokens);
+    number(out, "drafted_tokens_total", "counter", "Tokens drafted by the draft model.", (double)m->drafted_tokens);
+    number(out, "accepted_tokens_total", "counter", "Drafted tokens that were accepted.", (double)m->accepted_tokens);
+    number(out, "cancelled_total", "counter", "Requests cancelled because the client disconnected.",
+           (double)m->cancelled);
+    number(out, "stalled_total", "counter", "Clients dropped because they stopped reading.", (double)m->stalled);
+    number(out, "refused_connections_total", "counter", "Connections refused because of --max-connections.",
+           (double)m->refused_connections);
+    number(out, "requests_in_flight", "gauge", "Requests running or queued in the engine.", f->calls.n);
+    number(out, "choices_in_flight", "gauge", "Choices of the requests in flight (n per request).", f->calls.n_texts);
     number(out, "connections", "gauge", "Open connections.", f->conns.n);
-    number(out, "output_waiting_bytes", "gauge", "Bytes that wait for clients to read.", (double)f->conns.output_bytes);
-    number(out, "engine_up", "gauge", "1 when the model is ready.", f->engine.state == VR_WORKER_READY);
-    number(out, "engine_loading_percent", "gauge", "How far loading is.", f->engine.percent);
+    number(out, "output_waiting_bytes", "gauge", "Response bytes not yet read by clients.",
+           (double)f->conns.output_bytes);
+    number(out, "engine_up", "gauge", "1 if the model is loaded and ready.", f->engine.state == VR_WORKER_READY);
+    number(out, "engine_loading_percent", "gauge", "Progress of loading the model.", f->engine.percent);
     number(out, "engine_starts_total", "counter", "Engine processes started.", (double)m->engine_starts);
-    number(out, "engine_crashes_total", "counter", "Engine processes that died.", (double)m->engine_crashes);
-    number(out, "engine_failures_total", "counter", "Engine processes that said why they could not go on.",
+    number(out, "engine_crashes_total", "counter", "Engine processes that crashed.", (double)m->engine_crashes);
+    number(out, "engine_failures_total", "counter", "Engine processes that ended with a reported error.",
            (double)m->engine_failures);
     number(out, "log_lines_dropped_total", "counter", "Log lines that could not be written.", (double)vr_log_dropped());
-    number(out, "resident_bytes", "gauge", "Memory of this process, without the engine.", (double)resident_bytes());
+    number(out, "resident_bytes", "gauge", "Resident memory of the server process, without the engine.",
+           (double)resident_bytes());
     struct rusage use;
     if (getrusage(RUSAGE_SELF, &use) == 0)
-        number(out, "cpu_seconds_total", "counter", "CPU time of this process, without the engine.",
+        number(out, "cpu_seconds_total", "counter", "CPU time of the server process, without the engine.",
                (double)use.ru_utime.tv_sec + (double)use.ru_stime.tv_sec +
                    (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
-    number(out, "uptime_seconds", "gauge", "Since the server started.", (double)(vr_now_ms() - f->started_ms) / 1e3);
-    histogram(out, "first_token_seconds", "From a request's first byte to its first token.", &m->first_token_s);
-    histogram(out, "request_seconds", "From a request's first byte to the end of its answer.", &m->request_s);
+    number(out, "uptime_seconds", "gauge", "Time since the server started.",
+           (double)(vr_now_ms() - f->started_ms) / 1e3);
+    histogram(out, "first_token_seconds", "Time to first token (TTFT), from the first byte of the request.",
+              &m->first_token_s);
+    histogram(out, "request_seconds", "Time from the first byte of a request to the end of its response.",
+              &m->request_s);
 }

@@ -23,11 +23,11 @@ static bool engine_takes(struct vr_conn *c, size_t n_choices)
                               e->percent),
                false;
     if (e->state != VR_WORKER_READY)
-        return vr_reply_later(c, 503, later, "engine_restarting", "the engine is being started again: %s", e->trouble),
-               false;
+        return vr_reply_later(c, 503, later, "engine_restarting", "the engine is restarting: %s", e->trouble), false;
     if (f->calls.n_texts + n_choices > e->n_seq + f->config->limits.max_queue || f->calls.n_unused == 0)
         return vr_reply_later(c, 429, later, "queue_full",
-                              "%u texts are being made or wait, which is all this server takes", f->calls.n_texts),
+                              "%u completions are running or queued, which is the limit (--max-queue); retry later",
+                              f->calls.n_texts),
                false;
     return true;
 }
@@ -39,15 +39,15 @@ static bool model_can(struct vr_conn *c, enum vr_call_kind kind, const struct vr
     const char *is = json_string_value(json_object_get(ready, "kind"));
     json_int_t dims = json_integer_value(json_object_get(ready, "n_embd"));
     if (kind != VR_CALL_EMBEDDING && is && strcmp(is, "embedding") == 0)
-        return vr_body_error_set(p, "model", "unsupported_model",
-                                 "this model makes embeddings, not text; ask /v1/embeddings");
+        return vr_body_error_set(p, "model", "unsupported_model", "this is an embedding model; use /v1/embeddings");
     if (kind == VR_CALL_EMBEDDING && json_is_false(json_object_get(ready, "embeddings")))
         return vr_body_error_set(
             p, "model", "unsupported_model",
-            "this model makes text, not embeddings; start the server with --embeddings to have them anyway");
+            "this is a text generation model; start the server with --embeddings to get embeddings from it");
     if (kind == VR_CALL_EMBEDDING && w->dimensions && dims && (json_int_t)w->dimensions != dims)
         return vr_body_error_set(p, "dimensions", "invalid_value",
-                                 "this model's embeddings have %lld dimensions, no others", (long long)dims);
+                                 "this model's embeddings have %lld dimensions; no other number is supported",
+                                 (long long)dims);
     return true;
 }
 
@@ -72,14 +72,14 @@ static void generate(struct vr_conn *c, json_t *body, enum vr_call_kind kind)
     struct vr_reply_form w;
     if (!vr_body_check(body, kind, &w, &p)) return reply_problem(c, &p);
     if (w.model && !vr_front_is_model(f, w.model)) {
-        vr_reply_error(c, 404, "model", "model_not_found", "there is no model '%.200s' here; this server has '%s'",
-                       w.model, f->config->model_id);
+        vr_reply_error(c, 404, "model", "model_not_found", "model '%.200s' not found; this server serves '%s'", w.model,
+                       f->config->model_id);
         return;
     }
     if (!engine_takes(c, w.n_choices)) return;
     if (!model_can(c, kind, &w, &p)) return reply_problem(c, &p);
     json_object_del(body, "model");
-    if (!hand_over(c, body, kind, &w)) vr_reply_later(c, 503, 1, "busy", "the server has no room for this request now");
+    if (!hand_over(c, body, kind, &w)) vr_reply_later(c, 503, 1, "busy", "the server is busy; retry later");
 }
 
 static void answer(struct vr_conn *c, const struct vr_incoming *r, enum vr_call_kind kind)
