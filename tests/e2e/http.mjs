@@ -295,7 +295,7 @@ test('TLS: https works, streams too, a wrong key is a sentence', async () => {
   equal((await s.stop()).code, 0);
   const bad = await serve({ args: ['--tls-cert', cert, '--tls-key', other], ready: false });
   await bad.ended;
-  ok(/does not belong|mismatch/.test(bad.text()), bad.text());
+  ok(/does not match|mismatch/.test(bad.text()), bad.text());
 });
 
 test('one sentence for each thing that is wrong with the command line', async () => {
@@ -306,12 +306,12 @@ test('one sentence for each thing that is wrong with the command line', async ()
     [['--host', '203.0.113.7', '--no-api-key'], /203\.0\.113\.7 is not an address of this machine/],
     [['--host', 'no.such.name.invalid', '--no-api-key'], /--host: 'no\.such\.name\.invalid'/],
     [['--api-key', 'short'], /shorter than 8 characters/],
-    [['--api-key', 'long-enough', '--no-api-key'], /contradicts/],
+    [['--api-key', 'long-enough', '--no-api-key'], /conflicts/],
     [['--api-key-file', '/nonexistent'], /\/nonexistent/],
     [['--tls-cert', '/nonexistent'], /must be given together/],
     [['--tls-cert', '/nonexistent', '--tls-key', '/nonexistent'], /\/nonexistent: /],
     [['--chat-template', '/nonexistent'], /\/nonexistent/],
-    [['--port', '99999'], /--port: '99999' is not a whole number from 0 to 65,535/],
+    [['--port', '99999'], /--port: '99999' is not an integer from 0 to 65,535/],
   ];
   for (const [args, want] of rows) {
     const s = await serve({ args, ready: false });
@@ -336,7 +336,7 @@ test('as a user who may neither read the file nor lock memory: one sentence each
   const secret = scratchFile('secret.gguf');
   fs.writeFileSync(secret, 'GGUF', { mode: 0o600 });
   fs.chmodSync(path.dirname(secret), 0o755);
-  const rows = [[`${binary} serve ${secret}`, /secret\.gguf: .*Permission denied/], [`${binary} serve ${model} --mlock`, /--mlock: this user may lock 64\.00 KiB of memory and the model has .*; raise it \(ulimit -l\) or leave --mlock out/]];
+  const rows = [[`${binary} serve ${secret}`, /secret\.gguf: .*Permission denied/], [`${binary} serve ${model} --mlock`, /--mlock: this user may lock 64\.00 KiB of memory, but the model takes .*: raise the limit \(ulimit -l\) or drop --mlock/]];
   for (const [command, want] of rows) {
     const r = as(command);
     ok(r.status > 0 && want.test(r.text) && r.text.trim().split('\n').length === 1, `${r.status} ${r.text}`);

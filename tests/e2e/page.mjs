@@ -85,14 +85,14 @@ const refused = [
   ['a card nobody knows', { gpus: 'RTX 9999' }, 400, /RTX 9999/],
   ['an option as a card', { gpus: '--svg=/tmp/vram-llm-evil.svg' }, 400, /unknown GPU/],
   ['an option as a type', { cache_type_k: '--help' }, 400, /unknown type/],
-  ['a field nobody knows', { svg: '/tmp/x' }, 400, /no field 'svg'/],
-  ['a field of serve', { engine_program: '/bin/sh' }, 400, /no field/],
-  ['a negative context', { n_ctx: -1 }, 400, /whole number/], ['half a token', { n_ctx: 1.5 }, 400, /whole number/],
-  ['a huge one', { n_ctx: 2 ** 40 }, 400, /whole number/], ['a number as text', { gpus: 7 }, 400, /text/],
-  ['nothing', { gpus: '' }, 400, /text/], ['a NUL', { gpus: 'RTX\u0000 3090' }, 400, /./],
+  ['a field nobody knows', { svg: '/tmp/x' }, 400, /unknown field 'svg'/],
+  ['a field of serve', { engine_program: '/bin/sh' }, 400, /unknown field/],
+  ['a negative context', { n_ctx: -1 }, 400, /non-negative integer/], ['half a token', { n_ctx: 1.5 }, 400, /non-negative integer/],
+  ['a huge one', { n_ctx: 2 ** 40 }, 400, /integer/], ['a number as text', { gpus: 7 }, 400, /string/],
+  ['nothing', { gpus: '' }, 400, /string/], ['a NUL', { gpus: 'RTX\u0000 3090' }, 400, /./],
   ['too long', { gpus: 'x'.repeat(1001) }, 400, /1 to 1000/],
-  ['a path', { model: '../../../etc/passwd' }, 404, /no model/], ['an absolute path', { model: '/etc/passwd' }, 404, /no model/],
-  ['a model that is a number', { model: 7 }, 400, /text/],
+  ['a path', { model: '../../../etc/passwd' }, 404, /not found/], ['an absolute path', { model: '/etc/passwd' }, 404, /not found/],
+  ['a model that is a number', { model: 7 }, 400, /string/],
 ];
 test('plans that cannot be made are refused with a sentence', async () => {
   const s = await serve();

@@ -150,6 +150,6 @@ await test('on a virtual card, with a draft', async () => {
 });
 await test('an mmproj of another model', async () => {
   const r = await refused(model, ['--gpus', 'card:500', '--reserve-mib', '1', '--mmproj', narrow]);
-  must(r.code === 2 && /have 128 numbers, those of tiny have 256/.test(r.text), JSON.stringify(r));
+  must(r.code === 2 && /have 128 dimensions, those of tiny have 256/.test(r.text), JSON.stringify(r));
 });
 done('vision');
