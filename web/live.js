@@ -69,7 +69,7 @@ export class Live {
   paint() {
     const now = this.now, e = now.engine;
     const again = [e.starts > 1 ? `started ${e.starts} times` : null, e.plans_again ? `replanned ${e.plans_again} time${e.plans_again > 1 ? 's' : ''}` : null];
-    this.engine.textContent = [`Engine ${e.state}${e.state === 'ready' ? ` for ${duration(e.up_s)}` : ''}`, ...again, `server up ${duration(now.uptime_s)}`,
+    this.engine.textContent = [`Engine ${e.state}${e.state === 'ready' ? `, up ${duration(e.up_s)}` : ''}`, ...again, `server up ${duration(now.uptime_s)}`,
       `version ${now.version}`].filter(Boolean).join(' · ');
     fill(this.figures,
       figure('Token generation', rate(now.rate.text_tok_s), 'tok/s', now.stream_tok_s ? `per request: ${rate(now.stream_tok_s)}` : 'all requests together'),

@@ -167,7 +167,7 @@ export function planBody(plan) {
         left.length ? [h('h3', {}, 'Not used'), h('ul', { class: 'reasons' }, leftOut(plan.excluded))] : null,
         plan.links?.length ? [h('h3', {}, 'Links'), h('ul', { class: 'reasons' }, plan.links.map((l) => h('li', {}, linkText(l))))] : null) : null),
     commands.length && plan.devices.length ? h('details', { class: 'card' },
-      h('summary', {}, 'Equivalent flags for llama-server'),
+      h('summary', {}, 'Equivalent llama.cpp flags'),
       commands.map(([name, flags]) => h('div', { class: 'command' },
         h('div', { class: 'command-head' }, h('span', {}, name), copyButton(() => `${name} ${flags}`)),
         h('pre', { tabindex: '0', 'aria-label': `Flags for ${name}` }, flags)))) : null,
@@ -220,6 +220,6 @@ export class PlanView {
     this.measured.textContent = known ? rate(now.stream_tok_s) : '–';
     const here = new Set((now.meter?.devices ?? []).map((d) => `${d.id} ${d.name}`));
     const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => here.has(`${d.id} ${d.name}`));
-    this.measuredNote.textContent = virtual ? 'virtual GPUs, computed by the CPU' : known ? 'per request, recent ones' : 'chat to measure it';
+    this.measuredNote.textContent = virtual ? 'virtual GPUs run on the CPU' : known ? 'per request, recent ones' : 'chat to measure it';
   }
 }

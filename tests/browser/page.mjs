@@ -58,7 +58,7 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   ok((await page.innerText('#tip')).startsWith('other processes'), 'end');
   await page.keyboard.press('Escape');
   ok(!(await page.isVisible('#tip')), 'Escape');
-  await page.getByText('Equivalent flags for llama-server').click();
+  await page.getByText('Equivalent llama.cpp flags').click();
   await page.getByRole('button', { name: 'Copy' }).first().click();
   ok(/^llama-server -ngl 41 /.test(await page.evaluate(() => navigator.clipboard.readText())), 'the flags');
   await page.end();
@@ -287,7 +287,7 @@ test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent a
   await page.waitForFunction(() => /notes\.png is not an image/.test(document.querySelector('.dock [role="status"]').textContent));
   // and no more than the server takes
   await page.setInputFiles('#ch-file', Array.from({ length: 17 }, (_, i) => ({ name: `${i}.png`, mimeType: 'image/png', buffer: small })));
-  await page.waitForFunction(() => /At most 16/.test(document.querySelector('.dock [role="status"]').textContent));
+  await page.waitForFunction(() => /at most 16 images/.test(document.querySelector('.dock [role="status"]').textContent));
   await thumbs(page, 15);
   await page.getByRole('button', { name: 'New conversation' }).click();
   await thumbs(page, 0);
@@ -439,7 +439,7 @@ test('an API key is asked for once, refused when wrong, and kept for the tab alo
   await page.keyboard.press('Escape');
   await page.fill('#key-input', 'the-wrong-key');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.getElementById('key-why').textContent.includes('not one of'));
+  await page.waitForFunction(() => document.getElementById('key-why').textContent.includes('did not accept'));
   await page.fill('#key-input', 'the-right-key');
   await page.keyboard.press('Enter');
   await state(page, 'ready');

@@ -160,7 +160,7 @@ static void read_probs(struct vr_batcher *b, const struct vr_request *r, llama_t
     vr_buf_adds(&b->probs, "]}");
 }
 
-bool vr_choice_speak(struct vr_batcher *b, struct vr_choice *c, const float *logits)
+bool vr_choice_sample(struct vr_batcher *b, struct vr_choice *c, const float *logits)
 {
     struct vr_request *r = c->job->request;
     struct vr_err err = { 0 };
