@@ -445,9 +445,9 @@ static bool build_stations(struct builder *b, struct vr_err *err)
     struct vr_problem *p = &b->out->problem;
     const struct vr_model *m = b->ask->model;
     p->n_stations = b->ask->footprint->n_layers + 1;
-    if (p->n_stations > VR_MAX_SLOTS)
+    if (p->n_stations > VR_MAX_STATIONS)
         return vr_fail(err, VR_EFORMAT, "%s has %u layers; the planner supports at most %d", m->name, p->n_stations - 1,
-                       VR_MAX_SLOTS - 1);
+                       VR_MAX_STATIONS - 1);
     p->stations = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->stations);
     p->allow = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->allow);
     b->out->units = vr_arena_alloc(b->arena, (size_t)p->n_stations * VR_MAX_UNITS, sizeof *b->out->units);

@@ -58,7 +58,7 @@ static bool kinds_fine(const struct vr_problem *p, struct vr_err *err)
 
 bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
 {
-    if (p->n_kinds > VR_MAX_PLACED || p->n_stations < 1 || p->n_stations > VR_MAX_SLOTS)
+    if (p->n_kinds > VR_MAX_PLACED || p->n_stations < 1 || p->n_stations > VR_MAX_STATIONS)
         return vr_fail(err, VR_EINTERNAL, "a problem of %u kinds and %u stations is out of bounds", p->n_kinds,
                        p->n_stations);
     if (!kinds_fine(p, err)) return false;

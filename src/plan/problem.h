@@ -32,7 +32,7 @@
 #define VR_MAX_PLACED 15 /* devices: with the host, the engine takes 16 */
 #define VR_ON_HOST    15 /* the host as a place, beside devices or kinds 0 .. 14 */
 #define VR_MAX_UNITS  8  /* movable pieces of a station */
-#define VR_MAX_SLOTS  2048
+#define VR_MAX_STATIONS  2048
 
 /* What the time of a piece depends on: one token after the other, or a batch of prompt, told per token. */
 enum vr_pace { VR_PACE_DECODE, VR_PACE_PREFILL, VR_N_PACES };
@@ -81,7 +81,7 @@ enum vr_cache {
     VR_CACHE_NONE,  /* no layer: the output */
 };
 
-/* Slots that are alike share one of these. */
+/* Stations that are alike share one of these. */
 struct vr_station_class {
     enum vr_cache cache;
     struct vr_piece core;
