@@ -50,7 +50,7 @@ export class WhatIf {
     this.result = h('div', { class: 'result', 'aria-busy': 'false' });
     this.say = h('p', { class: 'verdict', role: 'status' });
     fill(root,
-      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for GPUs you have or are thinking of buying. Nothing is loaded: llama.cpp itself reports what it would allocate.')),
+      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for GPUs you have or may buy. Nothing is loaded: llama.cpp itself reports what it would allocate.')),
       h('div', { class: 'split' },
         h('form', { class: 'card ask', 'aria-label': 'What to plan for', on: { submit: (e) => e.preventDefault() } },
           h('div', { class: 'field combo' }, h('label', { for: 'wi-search' }, 'GPUs'), this.search, this.found),

@@ -140,9 +140,11 @@ static void legend(struct vr_buf *out, double y, bool with_companions)
 {
     static const struct {
         const char *class, *name;
-    } keys[] = { { "l0", "layers" },   { "lo", "output" },          { "lm", "tensor overrides" },
-                 { "kv", "KV cache" }, { "co", "compute buffers" }, { "re", "reserve" },
-                 { "fr", "free" },     { "ho", "weights in RAM" },  { "ca", "draft, mmproj" } };
+    } keys[] = { { "l0", "layers" },       { "lo", "output" },
+                 { "lm", "overrides" },    { "kv", "KV cache" },
+                 { "co", "compute" },      { "re", "reserve" },
+                 { "fr", "free" },         { "ho", "weights in host memory" },
+                 { "ca", "draft, mmproj" } };
     double x = with_companions ? LEFT / 2 : LEFT;
     for (size_t i = 0; i < VR_COUNT(keys) - !with_companions; i++) {
         vr_buf_addf(out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"12\" height=\"12\" class=\"%s\"/>\n", x, y,

@@ -120,7 +120,8 @@ static void add_change(const struct polish *o, uint32_t s, const uint8_t *units,
     }
 }
 
-/* Stations s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to spare.
+/* Stations s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to
+ * spare.
  */
 static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32_t t, const uint8_t *tu)
 {

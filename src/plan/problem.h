@@ -29,10 +29,10 @@
 
 #include "base/err.h"
 
-#define VR_MAX_PLACED 15 /* devices: with the host, the engine takes 16 */
-#define VR_ON_HOST    15 /* the host as a place, beside devices or kinds 0 .. 14 */
-#define VR_MAX_UNITS  8  /* movable pieces of a station */
-#define VR_MAX_STATIONS  2048
+#define VR_MAX_PLACED   15 /* devices: with the host, the engine takes 16 */
+#define VR_ON_HOST      15 /* the host as a place, beside devices or kinds 0 .. 14 */
+#define VR_MAX_UNITS    8  /* movable pieces of a station */
+#define VR_MAX_STATIONS 2048
 
 /* What the time of a piece depends on: one token after the other, or a batch of prompt, told per token. */
 enum vr_pace { VR_PACE_DECODE, VR_PACE_PREFILL, VR_N_PACES };

@@ -91,7 +91,7 @@ const refusals = {
   'an address elsewhere': [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/x.png' } }, /does not fetch/],
   'no base64': [{ type: 'image_url', image_url: { url: 'data:image/png;base64,!!!!' } }, /not valid base64/],
   'no picture': [{ type: 'image_url', image_url: { url: url(Buffer.from('RIFF....WAVEfmt ')) } }, /neither a PNG nor a JPEG/],
-  'half a picture': [picture(red.subarray(0, 60)), /cannot be read/],
+  'half a picture': [picture(red.subarray(0, 60)), /cannot be decoded/],
   'a huge one': [picture(bomb), /60000 x 60000 pixels/],
   'no address': [{ type: 'image_url', image_url: {} }, /must be a string/],
   sound: [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }, /takes text and pictures only/],
