@@ -23,27 +23,27 @@ holds() { grep -q -- "$2" "$1" || { head -n 30 "$1"; false; }; }
 
 "$build/tests/tiny-model" "$dir/tiny.gguf" --layers 2 --type q8_0 >/dev/null || exit 1
 "$program" doctor >"$dir/doctor" 2>&1
-check "a machine that nobody measured says so" holds "$dir/doctor" "measured      never"
+check "a machine that nobody measured says so" holds "$dir/doctor" "calibrated    never"
 "$program" bench --model "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 --json >"$dir/run.json" 2>"$dir/steps"
-check "it ends well" holds "$dir/run.json" '"what": "generating"'
-check "prompts are measured too" holds "$dir/run.json" '"what": "reading a prompt"'
+check "it ends well" holds "$dir/run.json" '"what": "token generation"'
+check "prompts are measured too" holds "$dir/run.json" '"what": "prompt processing"'
 check "predictions stand beside" holds "$dir/run.json" '"predicted_over_measured"'
-check "progress is told" holds "$dir/steps" 'host: products with q8_0'
+check "progress is told" holds "$dir/steps" 'host: matrix multiplication, q8_0'
 check "the profile is kept" holds "$profile" '"name": "q8_0", "gbs": '
 "$program" bench "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 >"$dir/run" 2>"$dir/steps"
 check "what was measured is not measured again" test ! -s "$dir/steps"
-check "and predictions rest on it" holds "$dir/run" "from what was measured on this machine"
+check "and predictions rest on it" holds "$dir/run" "from this machine's calibration"
 "$program" doctor >"$dir/doctor" 2>&1
-check "doctor says when" holds "$dir/doctor" "measured      20"
+check "doctor says when" holds "$dir/doctor" "calibrated    20"
 check "the profile is a machine like any other" "$program" plan --machine "$profile" "$dir/tiny.gguf"
 left=$(find "$dir" -name 'vram-llm-*' | wc -l)
 check "nothing is left behind" test "$left" = 0
 sed -i 's/"launch_us": [0-9.]*/"launch_us": -5/' "$profile"
 "$program" doctor >"$dir/doctor" 2>&1
-check "a spoiled profile is told and not used" holds "$dir/doctor" "what bench measured is not used: .*launch_us is -5"
+check "a spoiled profile is told and not used" holds "$dir/doctor" "the calibration is not used: .*launch_us is -5"
 check "and is not in the way" "$program" plan "$dir/tiny.gguf"
 "$program" bench --types q4_K,nonsense >"$dir/out2" 2>&1
-check "a type that is none" holds "$dir/out2" "there is no type 'nonsense'"
+check "a type that is none" holds "$dir/out2" "unknown type 'nonsense'"
 env -u XDG_DATA_HOME -u HOME "$program" bench --types q8_0 >"$dir/out2" 2>&1
 check "no home to keep it in" holds "$dir/out2" "neither XDG_DATA_HOME nor HOME is set"
 echo "bench: $passed passed, $failed failed"

@@ -79,7 +79,7 @@ expect() { # WORD ARGUMENTS: its output holds that word
   status=$?
   { [ $status = 0 ] && grep -q -- "$word" "$root/out"; } || { bad "vram-llm $* (status $status)"; head -n 5 "$root/out"; }
 }
-expect "proven by a multiplication" doctor
+expect "tested in a child process" doctor
 expect "It fits" plan tiny.gguf --gpus "RTX 3090"
 (inside "$program" serve tiny.gguf --port 0) >"$root/log" 2>&1 &
 server=$!

@@ -50,7 +50,7 @@ async function send(path, { body, signal } = {}) {
     if (reply.ok) return reply;
     let error = null;
     try { ({ error } = await reply.json()); } catch { /* no JSON: the status has to do */ }
-    throw new ApiError(error?.message ?? `The server answered ${reply.status}.`, reply.status, error?.code);
+    throw new ApiError(error?.message ?? `The server replied with status ${reply.status}.`, reply.status, error?.code);
   }
 }
 
@@ -82,7 +82,7 @@ export async function stream(path, { body, signal, on }) {
 // The live events, for ever: on('hello' | 'tick', data), on('lost', error) when the connection ends.
 export async function listen(on) {
   for (let wait = 500; ;) {
-    let error = new ApiError('The connection to the server ended.', 0, 'unreachable');
+    let error = new ApiError('The connection to the server was lost.', 0, 'unreachable');
     try {
       await stream('api/live', { on: (event, data) => { wait = 500; on(event, data); } });
     } catch (e) {

@@ -52,8 +52,8 @@ const themes = ['', 'light', 'dark'];
 function setTheme(theme) {
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
-  $('theme').setAttribute('aria-label', `Theme: ${theme || 'as the system'}`);
-  $('theme').title = `Theme: ${theme || 'as the system'}`;
+  $('theme').setAttribute('aria-label', `Theme: ${theme || 'system'}`);
+  $('theme').title = `Theme: ${theme || 'system'}`;
 }
 $('theme').addEventListener('click', () => {
   const now = document.documentElement.dataset.theme ?? '';
@@ -67,8 +67,8 @@ setTheme(document.documentElement.dataset.theme ?? '');
 
 onKeyNeeded((again) => new Promise((done) => {
   const dialog = $('key-dialog'), input = $('key-input');
-  $('key-why').textContent = again ? 'That key is not one of this server’s. Try again.'
-    : 'It is kept in this tab only, and forgotten when the tab is closed.';
+  $('key-why').textContent = again ? 'The server did not accept this key. Try again.'
+    : 'It is kept in this tab only, until you close it.';
   input.value = '';
   dialog.oncancel = (e) => e.preventDefault(); // nothing here works without it
   $('key-form').onsubmit = (e) => {
@@ -82,7 +82,7 @@ onKeyNeeded((again) => new Promise((done) => {
 
 // --- what the server does ---
 
-const words = { load: 'reading the weights', context: 'making room for the context', warmup: 'warming up', start: 'starting' };
+const words = { load: 'reading the weights', context: 'allocating the KV cache', warmup: 'warming up', start: 'starting the engine' };
 
 // [class of the pill, its text, the banner's text or '', percent or null]
 function describe(now) {
@@ -90,9 +90,9 @@ function describe(now) {
   switch (e.state) {
     case 'ready': return ['good', 'ready', '', null];
     case 'loading': return ['busy', `loading ${e.percent} %`,
-      `The model is loading: ${words[e.stage] ?? e.stage}.${e.trouble ? ` Before that: ${e.trouble}.` : ''}`, e.percent];
-    case 'restarting': return ['bad', 'restarting', `The engine is being started again: ${e.trouble}.`, null];
-    case 'stopping': return ['busy', 'stopping', 'The server is stopping. Answers that run may finish.', null];
+      `Loading the model: ${words[e.stage] ?? e.stage}.${e.trouble ? ` Previous attempt: ${e.trouble}.` : ''}`, e.percent];
+    case 'restarting': return ['bad', 'restarting', `The engine is restarting: ${e.trouble}.`, null];
+    case 'stopping': return ['busy', 'stopping', 'The server is stopping. Running requests may finish.', null];
     default: return ['bad', 'failed', `The engine failed: ${e.trouble}.`, null];
   }
 }
@@ -126,7 +126,7 @@ async function loadPlan(now) {
 
 listen((event, data) => {
   if (event === 'lost') {
-    setState(['bad', 'not connected', `${data.message} Trying again.`, null]);
+    setState(['bad', 'disconnected', `${data.message} Reconnecting …`, null]);
     return;
   }
   $('model').textContent = data.model;

@@ -10,7 +10,7 @@ const starters = ['Hello! Who are you?', 'What is 12 + 7?', 'How much memory doe
 const settings = [ // id, label, attributes, hint
   ['temperature', 'Temperature', { min: '0', max: '2', step: '0.05', placeholder: 'default' }],
   ['top_p', 'Top-p', { min: '0', max: '1', step: '0.01', placeholder: 'default' }],
-  ['max_tokens', 'Most tokens', { min: '1', step: '1', placeholder: 'no limit' }],
+  ['max_tokens', 'Max tokens', { min: '1', step: '1', placeholder: 'no limit' }],
   ['seed', 'Seed', { step: '1', placeholder: 'random' }],
 ];
 
@@ -30,15 +30,15 @@ export class Chat {
     Object.assign(this, load());
     this.running = null; // an AbortController
     this.ready = true;
-    this.sees = false; // the model takes pictures
-    this.trouble = ''; // about a picture
+    this.sees = false; // the model takes images
+    this.trouble = ''; // about an image
     this.build(root);
     this.show();
   }
 
   build(root) {
     this.log = h('div', { class: 'messages', role: 'log', 'aria-label': 'Conversation', 'aria-live': 'polite', 'aria-relevant': 'additions' });
-    this.input = h('textarea', { id: 'ch-input', rows: '1', placeholder: 'Say something', 'aria-label': 'Your message',
+    this.input = h('textarea', { id: 'ch-input', rows: '1', placeholder: 'Send a message', 'aria-label': 'Your message',
       on: { input: () => this.grow(), keydown: (e) => this.key(e) } });
     this.send = h('button', { type: 'submit', class: 'primary', id: 'ch-send' }, 'Send');
     this.pictures = new Pictures({ changed: () => this.update(), say: (text) => { this.trouble = text; this.update(); },
@@ -51,7 +51,7 @@ export class Chat {
     const fields = settings.map(([id, label, attributes]) => h('div', { class: 'field' }, h('label', { for: `ch-${id}` }, label),
       h('input', { id: `ch-${id}`, type: 'number', inputmode: 'decimal', value: this.options[id] ?? '', ...attributes,
         on: { input: (e) => { this.options[id] = e.target.value; this.save(); } } })));
-    this.aside = h('aside', { class: 'chat-aside', 'aria-label': 'Where the model lies', hidden: true });
+    this.aside = h('aside', { class: 'chat-aside', 'aria-label': 'Placement of the model', hidden: true });
     this.speed = h('p', { class: 'aside-speed' });
     fill(root, h('div', { class: 'chat-wide' }, h('div', { class: 'chat' },
       h('h1', { class: 'visually-hidden' }, 'Chat'),
@@ -72,7 +72,7 @@ export class Chat {
   setPlan(plan) {
     this.predicted = plan.predicted.decode_tok_s;
     fill(this.aside, h('h2', {}, plan.model.name), this.speed, strip(plan),
-      h('button', { type: 'button', class: 'small', on: { click: () => document.dispatchEvent(new CustomEvent('go', { detail: 'plan' })) } }, 'The whole plan'));
+      h('button', { type: 'button', class: 'small', on: { click: () => document.dispatchEvent(new CustomEvent('go', { detail: 'plan' })) } }, 'Show the full plan'));
     this.aside.hidden = false;
   }
 
@@ -91,7 +91,7 @@ export class Chat {
     this.ready = now.engine.state === 'ready';
     if (this.ready) this.sees = now.engine.vision;
     this.pictures.setLimit(now.max_body_bytes);
-    const text = [now.stream_tok_s ? `${rate(now.stream_tok_s)} tokens/s measured` : null, this.predicted ? `${rate(this.predicted)} predicted` : null].filter(Boolean).join(', ');
+    const text = [now.stream_tok_s ? `${rate(now.stream_tok_s)} tok/s measured` : null, this.predicted ? `${rate(this.predicted)} tok/s predicted` : null].filter(Boolean).join(', ');
     if (this.speed.textContent !== text) this.speed.textContent = text;
     this.update();
   }
@@ -100,8 +100,8 @@ export class Chat {
     this.send.textContent = this.running ? 'Stop' : 'Send';
     this.send.disabled = !this.running && (!this.ready || this.pictures.busy > 0);
     this.pictures.button.hidden = !this.sees;
-    const hint = this.trouble || (!this.ready ? 'The model is not ready yet.' : this.pictures.busy ? 'The picture is being made ready.'
-      : !this.sees && this.pictured() ? 'This model cannot see: pictures are not sent to it.' : 'Enter sends, Shift+Enter makes a new line.');
+    const hint = this.trouble || (!this.ready ? 'The model is not ready yet.' : this.pictures.busy ? 'Preparing the image …'
+      : !this.sees && this.pictured() ? 'This model has no vision: images are not sent.' : 'Enter to send, Shift+Enter for a new line.');
     if (this.hint.textContent !== hint) this.hint.textContent = hint;
   }
 
@@ -125,7 +125,7 @@ export class Chat {
   show() {
     this.nodes = this.messages.map((m, i) => this.node(m, i));
     fill(this.log, this.nodes.length ? this.nodes.map((n) => n.root) : h('div', { class: 'empty' },
-      h('p', { class: 'empty-title' }, 'Talk to the model'),
+      h('p', { class: 'empty-title' }, 'Chat with the model'),
       h('p', { class: 'muted' }, 'The conversation stays in this browser.'),
       h('div', { class: 'chips' }, starters.map((s) => h('button', { type: 'button', class: 'chip', on: { click: () => { this.input.value = s; this.submit(); } } }, s)))));
     this.update();
@@ -145,8 +145,8 @@ export class Chat {
   paint(node, m, i) {
     const live = this.running && i === this.messages.length - 1;
     if (m.role === 'user') {
-      fill(node.shown, (m.pictures ?? []).map((url, k, all) => h('img', { src: url, alt: all.length > 1 ? `Picture ${k + 1} of yours` : 'A picture of yours' })),
-        m.lost ? h('p', { class: 'muted fine' }, m.lost > 1 ? `${m.lost} pictures that this browser had no room to keep` : 'A picture that this browser had no room to keep') : null);
+      fill(node.shown, (m.pictures ?? []).map((url, k, all) => h('img', { src: url, alt: all.length > 1 ? `Your image ${k + 1}` : 'Your image' })),
+        m.lost ? h('p', { class: 'muted fine' }, m.lost > 1 ? `${m.lost} images, too large for this browser’s storage` : 'An image, too large for this browser’s storage') : null);
       fill(node.body, m.content.split('\n').flatMap((line, k) => (k ? [h('br'), line] : [line])));
       node.body.hidden = !m.content;
     }
@@ -176,10 +176,10 @@ export class Chat {
   metaText(x) {
     const parts = [];
     if (x.tokens) parts.push(`${count(x.tokens)} token${x.tokens === 1 ? '' : 's'}`);
-    if (x.tok_s) parts.push(`${rate(x.tok_s)} tokens/s`);
-    if (x.first_ms !== undefined) parts.push(`first after ${x.first_ms < 1000 ? `${Math.round(x.first_ms)} ms` : `${(x.first_ms / 1000).toFixed(1)} s`}`);
-    if (x.end === 'length') parts.push('stopped at the limit');
-    if (x.end === 'stopped') parts.push('stopped by you');
+    if (x.tok_s) parts.push(`${rate(x.tok_s)} tok/s`);
+    if (x.first_ms !== undefined) parts.push(`first token after ${x.first_ms < 1000 ? `${Math.round(x.first_ms)} ms` : `${(x.first_ms / 1000).toFixed(1)} s`}`);
+    if (x.end === 'length') parts.push('token limit reached');
+    if (x.end === 'stopped') parts.push('stopped');
     return parts.join(' · ');
   }
 
@@ -271,7 +271,7 @@ export class Chat {
         if (choice?.finish_reason) m.meta.end = choice.finish_reason;
         if (data.usage) m.meta.tokens = data.usage.completion_tokens;
       } });
-      if (!done) m.error = 'The answer was cut off: the connection ended before it was complete.';
+      if (!done) m.error = 'The connection was lost before the response was complete.';
     } catch (e) {
       if (e.name === 'AbortError') m.meta.end = 'stopped';
       else m.error = e.message;

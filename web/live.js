@@ -24,7 +24,7 @@ export class Live {
     this.chart = h('div', { class: 'chart' });
     this.devices = h('ul', { class: 'devices live-devices' });
     this.slots = h('ul', { class: 'slots' });
-    this.log = h('ol', { class: 'log', tabindex: '0', role: 'log', 'aria-label': 'Recent lines of the log', 'aria-live': 'off' });
+    this.log = h('ol', { class: 'log', tabindex: '0', role: 'log', 'aria-label': 'Recent log lines', 'aria-live': 'off' });
     this.engine = h('p', { class: 'muted' });
     fill(root,
       h('div', { class: 'title' }, h('h1', {}, 'Live'), this.engine),
@@ -68,14 +68,14 @@ export class Live {
 
   paint() {
     const now = this.now, e = now.engine;
-    const again = [e.starts > 1 ? `started ${e.starts} times` : null, e.plans_again ? `planned again ${e.plans_again} time${e.plans_again > 1 ? 's' : ''}` : null];
-    this.engine.textContent = [`The engine is ${e.state}${e.state === 'ready' ? `, for ${duration(e.up_s)}` : ''}`, ...again, `server up ${duration(now.uptime_s)}`,
+    const again = [e.starts > 1 ? `started ${e.starts} times` : null, e.plans_again ? `replanned ${e.plans_again} time${e.plans_again > 1 ? 's' : ''}` : null];
+    this.engine.textContent = [`Engine ${e.state}${e.state === 'ready' ? `, up ${duration(e.up_s)}` : ''}`, ...again, `server up ${duration(now.uptime_s)}`,
       `version ${now.version}`].filter(Boolean).join(' · ');
     fill(this.figures,
-      figure('Text', rate(now.rate.text_tok_s), 'tokens/s', now.stream_tok_s ? `one stream: ${rate(now.stream_tok_s)}` : 'all streams together'),
-      figure('Prompts', rate(now.rate.prompt_tok_s), 'tokens/s', now.tokens.cached ? `${count(now.tokens.cached)} not computed twice` : null),
-      figure('Running', count(now.requests.in_flight), e.queued ? `, ${count(e.queued)} waiting` : '', `${count(now.connections)} connection${now.connections === 1 ? '' : 's'}`),
-      figure('Answered', count(now.requests.answered), '', `${count(now.tokens.text)} tokens${now.requests.cancelled ? `, ${count(now.requests.cancelled)} cancelled` : ''}`));
+      figure('Token generation', rate(now.rate.text_tok_s), 'tok/s', now.stream_tok_s ? `per request: ${rate(now.stream_tok_s)}` : 'all requests together'),
+      figure('Prompt processing', rate(now.rate.prompt_tok_s), 'tok/s', now.tokens.cached ? `${count(now.tokens.cached)} tokens from the prefix cache` : null),
+      figure('Running', count(now.requests.in_flight), e.queued ? `, ${count(e.queued)} queued` : '', `${count(now.connections)} connection${now.connections === 1 ? '' : 's'}`),
+      figure('Completed', count(now.requests.answered), '', `${count(now.tokens.text)} tokens${now.requests.cancelled ? `, ${count(now.requests.cancelled)} cancelled` : ''}`));
     this.paintChart();
     this.paintDevices();
     this.paintSlots();
@@ -93,7 +93,7 @@ export class Live {
           [0.25, 0.5, 0.75].map((f) => svg('line', { class: 'grid', x1: 0, x2: W, y1: y(top * f), y2: y(top * f) })),
           svg('path', { class: 'chart-prompt', d: path(this.prompt) }), svg('path', { class: 'chart-area', d: area }), svg('path', { class: 'chart-text', d: path(this.text) })),
         h('span', { class: 'chart-top' }, count(top)), h('span', { class: 'chart-zero' }, '0')),
-      h('div', { class: 'chart-foot' }, h('span', {}, '5 min ago'), h('span', { class: 'chart-keys' }, h('span', { class: 'key text' }, 'text'), h('span', { class: 'key prompt' }, 'prompts')), h('span', {}, 'now')));
+      h('div', { class: 'chart-foot' }, h('span', {}, '5 min ago'), h('span', { class: 'chart-keys' }, h('span', { class: 'key text' }, 'token generation'), h('span', { class: 'key prompt' }, 'prompt processing')), h('span', {}, 'now')));
   }
 
   paintDevices() {
@@ -106,7 +106,7 @@ export class Live {
       const total = d.total_bytes ?? d.free_bytes;
       const used = real ? total - d.free_bytes : usedBytes(d);
       const facts = real ? [d.load_percent !== null ? `${d.load_percent} % busy` : null, d.temperature_c !== null ? `${d.temperature_c} °C` : null, d.power_w !== null ? `${d.power_w} W` : null]
-        : ['virtual: as planned'];
+        : ['virtual GPU, planned use'];
       rows.push(h('li', { class: 'device' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, shortName(d.name)), h('span', { class: 'device-facts' }, [d.id, ...facts].filter(Boolean).join(' · '))),
         meterBar(`${size(used)} of ${size(total)} used`, [['l0', used], ['fr', total - used]], total),
@@ -115,22 +115,22 @@ export class Live {
     if (meter?.host) {
       const { ram_total_bytes: total, ram_free_bytes: free, cpu_percent: cpu } = meter.host;
       rows.push(h('li', { class: 'device' },
-        h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Host'), h('span', { class: 'device-facts' }, cpu === null ? 'memory' : `CPU ${cpu} % busy`)),
+        h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Host'), h('span', { class: 'device-facts' }, cpu === null ? 'RAM' : `CPU ${cpu} % busy`)),
         meterBar(`${size(total - free)} of ${size(total)} used`, [['h0', total - free], ['fr', free]], total),
         h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(total - free)), ` of ${size(total)}`))));
     }
-    fill(this.devices, rows.length ? rows : h('li', { class: 'muted' }, 'The first reading comes in a second.'));
+    fill(this.devices, rows.length ? rows : h('li', { class: 'muted' }, 'Waiting for the first reading …'));
   }
 
   paintSlots() {
     const { slots, n_ctx_seq: room } = this.now.engine;
-    const doing = { idle: 'idle', prompt: 'reading the prompt', text: 'writing' };
+    const doing = { idle: 'idle', prompt: 'processing the prompt', text: 'generating' };
     fill(this.slots, slots.length ? slots.map((s) => {
       const used = s.n_prompt + s.n_text;
       return h('li', { class: 'slot' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, `Slot ${s.id}`), h('span', { class: 'device-facts' }, doing[s.state] ?? s.state)),
         meterBar(`${count(used)} of ${count(room)} tokens`, [['kv', s.n_prompt], ['l1', s.n_text]], room || 1),
         h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(used)), ` of ${count(room)} tokens`)));
-    }) : h('li', { class: 'muted' }, 'Slots show once the engine has worked.'));
+    }) : h('li', { class: 'muted' }, 'Slots appear with the first request.'));
   }
 }

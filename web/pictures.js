@@ -1,4 +1,4 @@
-// Pictures that wait to be sent with the next message: chosen, pasted or dropped, made small enough, shown, taken away again.
+// Images to send with the next message: chosen, pasted or dropped, scaled down, shown, removed again.
 import { fill, h } from './dom.js';
 
 export const MOST = 16; // in one request, as the server has it
@@ -38,10 +38,10 @@ export class Pictures {
     this.busy = 0; // being made smaller
     this.turn = 0; // what was asked for before the last clear() is not added
     this.most = 1 << 20;
-    this.root = h('ul', { class: 'thumbs', 'aria-label': 'Pictures to send', hidden: true });
-    this.file = h('input', { type: 'file', accept: 'image/*', multiple: true, hidden: true, id: 'ch-file', 'aria-label': 'Pictures to send',
+    this.root = h('ul', { class: 'thumbs', 'aria-label': 'Images to send', hidden: true });
+    this.file = h('input', { type: 'file', accept: 'image/*', multiple: true, hidden: true, id: 'ch-file', 'aria-label': 'Images to send',
       on: { change: () => { this.add(this.file.files); this.file.value = ''; } } });
-    this.button = h('button', { type: 'button', class: 'attach', id: 'ch-attach', 'aria-label': 'Attach a picture', title: 'Attach a picture; or paste or drop one', hidden: true,
+    this.button = h('button', { type: 'button', class: 'attach', id: 'ch-attach', 'aria-label': 'Attach an image', title: 'Attach an image, or paste or drop one', hidden: true,
       on: { click: () => this.file.click() } });
   }
 
@@ -64,14 +64,14 @@ export class Pictures {
     const turn = this.turn;
     this.say('');
     for (const file of [...files]) {
-      if (this.list.length + this.taken() >= MOST) { this.say(`At most ${MOST} pictures fit into a conversation.`); break; }
+      if (this.list.length + this.taken() >= MOST) { this.say(`A conversation can have at most ${MOST} images.`); break; }
       this.busy++;
       this.changed();
       let url = null;
       try {
         url = await shrink(file, this.most);
       } catch {
-        this.say(`${file.name || 'This'} is not a picture that this browser can read.`);
+        this.say(`${file.name || 'This file'} is not an image that this browser can read.`);
       }
       this.busy--;
       if (url && turn === this.turn) this.list.push(url);
@@ -87,8 +87,8 @@ export class Pictures {
   }
 
   show() {
-    fill(this.root, this.list.map((url, i) => h('li', {}, h('img', { src: url, alt: `Picture ${i + 1}` }),
-      h('button', { type: 'button', class: 'remove', 'aria-label': `Remove picture ${i + 1}`, on: { click: () => this.remove(i) } }, '×'))));
+    fill(this.root, this.list.map((url, i) => h('li', {}, h('img', { src: url, alt: `Image ${i + 1}` }),
+      h('button', { type: 'button', class: 'remove', 'aria-label': `Remove image ${i + 1}`, on: { click: () => this.remove(i) } }, '×'))));
     this.root.hidden = this.list.length === 0;
     this.changed();
   }

@@ -3,8 +3,8 @@
 import { copyButton, count, fill, h, mib, rate, sentence, shortName, size } from './dom.js';
 
 const kinds = {
-  l0: 'layers', lo: 'outside the layers', lm: 'moved here', kv: 'KV cache', co: 'compute buffers', sc: 'kernels’ scratch memory', re: 'reserve',
-  fr: 'free', ot: 'used by others', ho: 'layers on the host',
+  l0: 'layers', lo: 'input and output', lm: 'tensor overrides', kv: 'KV cache', co: 'compute buffers', sc: 'kernels’ scratch memory', re: 'reserve',
+  fr: 'free', ot: 'other processes', ho: 'layers in host memory',
 };
 
 // What a place must hold: its buffers, and on a device what kernels take beside them that the reserve has no room for.
@@ -17,7 +17,7 @@ function pieces(place, isHost) {
   for (const { layer, bytes, type } of place.layers ?? []) {
     if (isHost) list.push([`h${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
     else if (layer >= place.first_layer && layer <= last) list.push([`l${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
-    else moved.push(['lm', bytes, `moved here from layer ${layer}, ${type}`]);
+    else moved.push(['lm', bytes, `layer ${layer}, tensor override, ${type}`]);
   }
   if (place.output_bytes) list.push(['lo', place.output_bytes, isHost ? 'input and output' : 'output']);
   list.push(...moved);
@@ -27,7 +27,7 @@ function pieces(place, isHost) {
     ['sc', place.beside_bytes ?? 0, 'kernels’ scratch memory']);
   const left = Math.max(0, place.free_bytes - usedBytes(place)), reserve = Math.min(left, place.reserve_bytes ?? 0);
   list.push(['fr', left - reserve, 'free'], ['re', reserve, 'reserve, kept free'],
-    ['ot', Math.max(0, (place.total_bytes ?? 0) - place.free_bytes), 'used by others and the driver']);
+    ['ot', Math.max(0, (place.total_bytes ?? 0) - place.free_bytes), 'other processes and the driver']);
   return list.filter(([, bytes]) => bytes > 0);
 }
 
@@ -121,7 +121,7 @@ function linkText(l) {
   return `${l.a} – ${l.b}: ${kind}${l.gbs ? `, ${rate(l.gbs)} GB/s each way` : ''}${l.p2p ? ', direct' : ''}`;
 }
 
-// Cards that were left out, those with the same reason together.
+// GPUs that are not used, those with the same reason together.
 function leftOut(excluded) {
   const groups = new Map();
   for (const { id, name, reason } of excluded) {
@@ -156,19 +156,19 @@ export function planBody(plan) {
   const needsHost = plan.devices.length === 0 || plan.host.n_layers > 0 || plan.host.model_bytes > 0;
   return [
     h('div', { class: 'card' },
-      h('h3', {}, plan.devices.length ? 'Where every layer lies' : 'Where it lies'),
+      h('h3', {}, plan.devices.length ? 'Where each layer goes' : 'Memory'),
       h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small)), needsHost ? row(plan.host, true, longest, small) : null),
-      plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes them. The host’s bar has its own scale.') : null,
+      plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes through them. The host bar has its own scale.') : null,
       legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },
-      h('div', { class: 'card' }, h('h3', {}, 'Why so'),
+      h('div', { class: 'card' }, h('h3', {}, 'Why this placement'),
         h('ul', { class: 'reasons' }, reasons.map((r) => h('li', { 'data-kind': r.kind }, sentence(r.text)))),
         h('p', { class: 'muted fine' }, `Confirmed by ${plan.dry_runs} dry run${plan.dry_runs === 1 ? '' : 's'} of llama.cpp in ${count(plan.plan_ms)} ms.`)),
       left.length || plan.links?.length ? h('div', { class: 'card' },
-        left.length ? [h('h3', {}, 'Left out'), h('ul', { class: 'reasons' }, leftOut(left))] : null,
+        left.length ? [h('h3', {}, 'Not used'), h('ul', { class: 'reasons' }, leftOut(left))] : null,
         plan.links?.length ? [h('h3', {}, 'Links'), h('ul', { class: 'reasons' }, plan.links.map((l) => h('li', {}, linkText(l))))] : null) : null),
     commands.length && plan.devices.length ? h('details', { class: 'card' },
-      h('summary', {}, 'The same in llama.cpp’s own server'),
+      h('summary', {}, 'Equivalent llama.cpp flags'),
       commands.map(([name, flags]) => h('div', { class: 'command' },
         h('div', { class: 'command-head' }, h('span', {}, name), copyButton(() => `${name} ${flags}`)),
         h('pre', { tabindex: '0', 'aria-label': `Flags for ${name}` }, flags)))) : null,
@@ -183,7 +183,7 @@ function parameters(n) {
 export function subtitle(plan) {
   const m = plan.model, g = plan.goal;
   return [m.quant, `${parameters(m.params)} parameters`, size(m.bytes), `${m.n_layers} layers`,
-    `${count(g.n_ctx)} tokens of context`, g.type_k === g.type_v ? `${g.type_k} cache` : `${g.type_k}/${g.type_v} cache`].join(' · ');
+    `${count(g.n_ctx)} tokens of context`, g.type_k === g.type_v ? `${g.type_k} KV cache` : `${g.type_k}/${g.type_v} KV cache`].join(' · ');
 }
 
 export function usedText(plan) {
@@ -195,8 +195,8 @@ export class PlanView {
   constructor(root) {
     this.root = root;
     this.measured = h('b', {}, '–');
-    this.measuredNote = h('span', { class: 'figure-note' }, 'chat to find out');
-    fill(root, h('p', { class: 'muted' }, 'Asking the server for its plan …'));
+    this.measuredNote = h('span', { class: 'figure-note' }, 'chat to measure it');
+    fill(root, h('p', { class: 'muted' }, 'Loading the plan …'));
   }
 
   setProblem(text) {
@@ -209,9 +209,9 @@ export class PlanView {
     fill(this.root,
       h('div', { class: 'title' }, h('h1', {}, plan.model.name), h('p', { class: 'muted' }, subtitle(plan))),
       h('dl', { class: 'figures' },
-        figure('Predicted', rate(p.decode_tok_s), 'tokens/s', plan.optimal ? 'no placement is faster' : null),
-        h('div', { class: 'figure' }, h('dt', {}, 'Measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tokens/s'), this.measuredNote)),
-        figure('Prompt, predicted', rate(p.prefill_tok_s), 'tokens/s'),
+        figure('Generation, predicted', rate(p.decode_tok_s), 'tok/s', plan.optimal ? 'no placement is faster' : null),
+        h('div', { class: 'figure' }, h('dt', {}, 'Generation, measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tok/s'), this.measuredNote)),
+        figure('Prompt processing, predicted', rate(p.prefill_tok_s), 'tok/s'),
         figure('Memory in use', usedText(plan), '', plan.devices.length ? `${plan.devices.length} GPU${plan.devices.length > 1 ? 's' : ''} and the host` : 'host only, no GPU')),
       planBody(plan));
   }
@@ -221,6 +221,6 @@ export class PlanView {
     this.measured.textContent = known ? rate(now.stream_tok_s) : '–';
     const here = new Set((now.meter?.devices ?? []).map((d) => `${d.id} ${d.name}`));
     const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => here.has(`${d.id} ${d.name}`));
-    this.measuredNote.textContent = virtual ? 'virtual cards: the CPU computes' : known ? 'one stream, recent answers' : 'chat to find out';
+    this.measuredNote.textContent = virtual ? 'virtual GPUs run on the CPU' : known ? 'per request, recent ones' : 'chat to measure it';
   }
 }

@@ -33,10 +33,10 @@ export class WhatIf {
 
   build(root) {
     this.search = h('input', { id: 'wi-search', type: 'text', role: 'combobox', autocomplete: 'off', spellcheck: 'false', 'aria-expanded': 'false',
-      'aria-controls': 'wi-found', 'aria-autocomplete': 'list', placeholder: 'Add a card: 3090, A6000 …',
+      'aria-controls': 'wi-found', 'aria-autocomplete': 'list', placeholder: 'Add a GPU: 3090, A6000 …',
       on: { input: () => this.find(), keydown: (e) => this.key(e), focus: () => this.find(), blur: () => this.closeList() } });
-    this.found = h('ul', { id: 'wi-found', class: 'found', role: 'listbox', 'aria-label': 'Known cards', hidden: true });
-    this.list = h('ul', { class: 'cards', 'aria-label': 'Cards' });
+    this.found = h('ul', { id: 'wi-found', class: 'found', role: 'listbox', 'aria-label': 'Known GPUs', hidden: true });
+    this.list = h('ul', { class: 'cards', 'aria-label': 'GPUs' });
     this.ctx = h('input', { id: 'wi-ctx', type: 'number', min: '0', step: '256', inputmode: 'numeric', value: '4096',
       on: { input: () => { this.slider.value = String(toSlider(Number(this.ctx.value))); this.changed(); } } });
     this.slider = h('input', { type: 'range', min: '0', max: '32', step: '1', 'aria-label': 'Context size', value: String(toSlider(4096)),
@@ -44,26 +44,26 @@ export class WhatIf {
     const changed = () => this.changed();
     this.cache = h('select', { id: 'wi-cache', on: { change: changed } }, caches.map((t) => h('option', {}, t)));
     this.optimize = h('select', { id: 'wi-opt', on: { change: changed } },
-      [['decode', 'generating text'], ['prefill', 'reading prompts'], ['balanced', 'both']].map(([v, t]) => h('option', { value: v }, t)));
+      [['decode', 'token generation'], ['prefill', 'prompt processing'], ['balanced', 'both']].map(([v, t]) => h('option', { value: v }, t)));
     this.model = h('select', { id: 'wi-model', on: { change: () => this.changed() } }, h('option', { value: '' }, 'the loaded model'));
-    this.ram = h('input', { id: 'wi-ram', type: 'number', min: '1', step: '1', inputmode: 'numeric', placeholder: 'as here', on: { input: changed } });
+    this.ram = h('input', { id: 'wi-ram', type: 'number', min: '1', step: '1', inputmode: 'numeric', placeholder: 'this machine’s', on: { input: changed } });
     this.result = h('div', { class: 'result', 'aria-busy': 'false' });
     this.say = h('p', { class: 'verdict', role: 'status' });
     fill(root,
-      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for cards you have, or only think of buying. Nothing is loaded; llama.cpp itself says what it would allocate.')),
+      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for GPUs you have or may buy. Nothing is loaded: llama.cpp itself reports what it would allocate.')),
       h('div', { class: 'split' },
         h('form', { class: 'card ask', 'aria-label': 'What to plan for', on: { submit: (e) => e.preventDefault() } },
-          h('div', { class: 'field combo' }, h('label', { for: 'wi-search' }, 'Cards'), this.search, this.found),
+          h('div', { class: 'field combo' }, h('label', { for: 'wi-search' }, 'GPUs'), this.search, this.found),
           this.list,
           h('div', { class: 'chips', role: 'group', 'aria-label': 'Examples' }, rigs.map(([name, cards]) =>
             h('button', { type: 'button', class: 'chip', on: { click: () => this.setCards(cards.map(([c, n]) => ({ name: c, n }))) } }, name))),
           h('div', { class: 'field' }, h('label', { for: 'wi-model' }, 'Model'), this.model),
-          h('div', { class: 'field' }, h('label', { for: 'wi-ctx' }, 'Context, tokens'), h('div', { class: 'ctx' }, this.slider, this.ctx)),
-          h('button', { type: 'button', class: 'small', on: { click: () => this.largest() } }, 'The largest context that fits'),
+          h('div', { class: 'field' }, h('label', { for: 'wi-ctx' }, 'Context (tokens)'), h('div', { class: 'ctx' }, this.slider, this.ctx)),
+          h('button', { type: 'button', class: 'small', on: { click: () => this.largest() } }, 'Use the largest context that fits'),
           h('div', { class: 'two' },
-            h('div', { class: 'field' }, h('label', { for: 'wi-cache' }, 'KV cache'), this.cache),
-            h('div', { class: 'field' }, h('label', { for: 'wi-ram' }, 'Free RAM, GiB'), this.ram)),
-          h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Fast at'), this.optimize)),
+            h('div', { class: 'field' }, h('label', { for: 'wi-cache' }, 'KV cache type'), this.cache),
+            h('div', { class: 'field' }, h('label', { for: 'wi-ram' }, 'Free RAM (GiB)'), this.ram)),
+          h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Optimize for'), this.optimize)),
         h('div', {}, this.say, this.result)));
   }
 
@@ -140,10 +140,10 @@ export class WhatIf {
     const facts = new Map(this.gpus.map((g) => [g.name, about(g)]));
     fill(this.list, this.cards.length ? this.cards.map((c) => h('li', { 'data-name': c.name },
       h('span', { class: 'card-name' }, h('b', {}, shortName(c.name)), h('span', { class: 'muted fine' }, facts.get(c.name) ?? '')),
-      h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} less`, on: { click: () => this.step(c, -1) } }, '−'),
+      h('button', { type: 'button', class: 'step', 'aria-label': `Remove one ${c.name}`, on: { click: () => this.step(c, -1) } }, '−'),
       h('output', { 'aria-label': `${c.n} of ${c.name}` }, String(c.n)),
-      h('button', { type: 'button', class: 'step', 'aria-label': `One ${c.name} more`, on: { click: () => this.step(c, 1) } }, '+')))
-      : h('li', { class: 'muted' }, 'No GPU: all in host memory.'));
+      h('button', { type: 'button', class: 'step', 'aria-label': `Add one ${c.name}`, on: { click: () => this.step(c, 1) } }, '+')))
+      : h('li', { class: 'muted' }, 'No GPU: everything in host memory.'));
   }
 
   find() {
@@ -225,18 +225,18 @@ export class WhatIf {
   show(plan, signal) {
     if (!plan.fits) {
       this.tell('It does not fit.', 'bad');
-      fill(this.result, h('div', { class: 'card' }, h('p', {}, sentence(plan.reason ?? 'one of the places is too small')), this.hints = h('div', { class: 'hints' })), plan.devices ? planBody(plan) : null);
+      fill(this.result, h('div', { class: 'card' }, h('p', {}, sentence(plan.reason ?? 'a device does not have enough memory')), this.hints = h('div', { class: 'hints' })), plan.devices ? planBody(plan) : null);
       this.suggest(signal);
       return;
     }
     const p = plan.predicted;
-    this.tell(`It fits: ${rate(p.decode_tok_s)} tokens per second.`, 'good');
+    this.tell(`It fits: ${rate(p.decode_tok_s)} tok/s.`, 'good');
     fill(this.result,
       h('p', { class: 'muted result-title' }, `${plan.model.name} · ${subtitle(plan)}`),
       h('dl', { class: 'figures' },
-        figure('Text', rate(p.decode_tok_s), 'tokens/s'), figure('Prompt', rate(p.prefill_tok_s), 'tokens/s'),
+        figure('Token generation', rate(p.decode_tok_s), 'tok/s'), figure('Prompt processing', rate(p.prefill_tok_s), 'tok/s'),
         figure('GPUs in use', `${plan.devices.length}`, `of ${this.cards.reduce((s, c) => s + c.n, 0)}`),
-        figure('Left on the host', size(plan.host.model_bytes), '', plan.host.n_layers ? `${plan.host.n_layers} layers` : 'no layer')),
+        figure('In host memory', size(plan.host.model_bytes), '', plan.host.n_layers ? `${plan.host.n_layers} layers` : 'no layers')),
       planBody(plan));
   }
 
@@ -247,17 +247,17 @@ export class WhatIf {
     const offer = async (change, text, act) => {
       const plan = await post('api/plan', this.body(change), { signal });
       if (!plan.fits) return false;
-      this.hints.append(h('button', { type: 'button', class: 'chip', on: { click: () => act(plan) } }, `Fits with ${text(plan)}: ${rate(plan.predicted.decode_tok_s)} tokens/s`));
+      this.hints.append(h('button', { type: 'button', class: 'chip', on: { click: () => act(plan) } }, `Fits with ${text(plan)}: ${rate(plan.predicted.decode_tok_s)} tok/s`));
       return true;
     };
     try {
       await offer({ n_ctx: 0 }, (p) => `${count(p.goal.n_ctx)} tokens of context`, (p) => { this.setRange(p.model.n_ctx_train, p.goal.n_ctx); this.changed(); });
-      await offer({ cache_type_k: 'q8_0', cache_type_v: 'q8_0' }, () => 'a q8_0 cache', () => { this.cache.value = 'q8_0'; this.changed(); });
+      await offer({ cache_type_k: 'q8_0', cache_type_v: 'q8_0' }, () => 'a q8_0 KV cache', () => { this.cache.value = 'q8_0'; this.changed(); });
       for (let more = 1; largest && more <= 4; more++) {
         const gpus = spec(this.cards.map((c) => (c === largest ? { ...c, n: c.n + more } : c)));
         if (await offer({ gpus }, () => `${more === 1 ? 'one' : more} more ${largest.name}`, () => { largest.n += more; this.setCards(this.cards); })) break;
       }
     } catch { return; } // asked for something else meanwhile, or the server is gone, which the page says elsewhere
-    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'Neither a smaller context, nor a q8_0 cache, nor four more cards would do: it takes a smaller quantization.'));
+    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'Neither a smaller context, a q8_0 KV cache nor four more GPUs would be enough: use a smaller quantization.'));
   }
 }

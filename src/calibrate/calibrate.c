@@ -56,7 +56,7 @@ static bool ask_products(struct work *w, const char *id, const struct vr_measure
 {
     const char *name = vr_type(type)->name;
     struct vr_err err = { 0 };
-    tell(w, "%s: products with %s%s", id, name, again);
+    tell(w, "%s: matrix multiplication, %s%s", id, name, again);
     if (vr_measure_products(where, type, p, &err)) return true;
     vr_machine_note(w->machine, "%s, %s: %s", id, name, err.msg);
     return false;
@@ -93,7 +93,7 @@ static void measure_ops(struct work *w, const char *id, const struct vr_measure_
     if (!n && known) return;
     struct vr_measure_ops ops = { 0 };
     struct vr_err err = { 0 };
-    tell(w, "%s: attention and small operations", id);
+    tell(w, "%s: attention and other operations", id);
     if (!vr_measure_ops(where, types, n, known, &ops, &err)) vr_machine_note(w->machine, "%s: %s", id, err.msg);
     for (size_t i = 0; i < ops.n; i++) {
         vr_measured_keep_op(m, &ops.rows[i]);
@@ -140,7 +140,7 @@ static void measure_place(struct work *w, const char *id, const struct vr_budget
         return;
     }
     vr_figure_kernels(d != NULL, m);
-    tell(w, "%s: %s", id, d ? "small models: kernels, steps, memory" : "its cache, and a small model");
+    tell(w, "%s: %s", id, d ? "small models: kernel launches, overhead, memory" : "CPU cache, small model");
     if (!d && !vr_measure_cache(&where, &m->cache_mib, &err)) vr_machine_note(w->machine, "%s: %s", id, err.msg);
     if (!vr_small_models_run(&w->small, w->machine, budget, m, &err)) {
         vr_machine_note(w->machine, "%s was not measured: %s", id, err.msg);
@@ -155,7 +155,7 @@ static bool ask_link(struct work *w, const struct vr_device *d, const char *agai
 {
     struct vr_measure_where where = where_is(w, d);
     struct vr_err err = { 0 };
-    tell(w, "%s: copies from the host and back%s", d->id, again);
+    tell(w, "%s: transfers to and from the host%s", d->id, again);
     if (vr_measure_link(&where, l, &err)) return true;
     vr_machine_note(w->machine, "%s: %s", d->id, err.msg);
     return false;
@@ -188,7 +188,7 @@ static void measure_pair(struct work *w, uint16_t a, uint16_t b)
     };
     struct vr_measure_link x;
     struct vr_err err = { 0 };
-    tell(w, "%s and %s: copies between them", m->devices[a].id, m->devices[b].id);
+    tell(w, "%s - %s: transfers between devices", m->devices[a].id, m->devices[b].id);
     struct vr_link *l = vr_measured_link(m, a < b ? a : b, a < b ? b : a);
     if (l && vr_measure_pair(&where, &x, &err))
         vr_figure_pair(&x, l);

@@ -186,8 +186,8 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
     if (m->tensor_bytes >> 30) snprintf(mib, sizeof mib, " (%s MiB)", vr_fmt_mib(&z, m->tensor_bytes, 1));
     vr_show_fact(out, "weights", "%s%s%s, %s, %s parameters", vr_fmt_bytes(&x, m->tensor_bytes), mib, parts, m->quant,
                  vr_fmt_short(&y, (double)m->params));
-    vr_show_fact(out, "architecture", "%s, %" PRIu32 " layers%s, width %s, vocabulary %s", m->arch, m->n_layers,
-                 attention, vr_fmt_count(&x, m->n_embd), vr_fmt_count(&y, m->n_vocab));
+    vr_show_fact(out, "architecture", "%s, %" PRIu32 " layers%s, embedding size %s, vocabulary %s", m->arch,
+                 m->n_layers, attention, vr_fmt_count(&x, m->n_embd), vr_fmt_count(&y, m->n_vocab));
     if (m->n_expert)
         vr_show_fact(out, "experts", "%" PRIu32 ", %" PRIu32 " used per token; %s of the weights (%.0f %%)",
                      m->n_expert, m->n_expert_used, vr_fmt_bytes(&x, expert_bytes(m)),
@@ -200,9 +200,9 @@ static void show_model(struct vr_buf *out, const struct analysis *a, const struc
                  vr_fmt_count(&x, a->f->n_ctx), vr_fmt_count(&y, m->n_ctx_train), c->n_seq, c->n_seq == 1 ? "" : "s",
                  vr_fmt_mib(&z, a->f->kv_gpu_bytes + a->f->state_gpu_bytes, 2), what, a->f->exact ? "" : " (estimate)");
     if (!a->f->exact) vr_show_fact(out, "", "%s", a->f->inexact);
-    vr_show_fact(out, "outside", "input %s MiB (stays in host memory), output %s MiB%s",
+    vr_show_fact(out, "non-layer", "input %s MiB (always in host memory), output %s MiB%s",
                  vr_fmt_mib(&x, a->f->input_host_bytes, 2), vr_fmt_mib(&y, a->f->output_gpu_bytes, 2),
-                 m->tied ? " (a second copy of the input: the embeddings are tied)" : "");
+                 m->tied ? " (tied embeddings: a second copy of the input)" : "");
     vr_buf_adds(out, "\n");
 }
 
@@ -236,7 +236,7 @@ static json_t *json_model(const struct analysis *a)
 
 bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
-    if (!o->model) return vr_fail(err, VR_EUSAGE, "which model? vram-llm analyze FILE.gguf");
+    if (!o->model) return vr_fail(err, VR_EUSAGE, "no model given: vram-llm analyze FILE.gguf");
     VR_AUTO(vr_input) in = vr_input_read(o, err);
     if (!in) return false;
     VR_AUTO_MODELS models;

@@ -51,8 +51,8 @@ static bool choose_types(const struct vr_options *o, const struct vr_model *m, s
         snprintf(name, sizeof name, "%.*s", n < sizeof name ? (int)n : 0, at);
         uint32_t type = vr_type_by_name(name);
         if (type == VR_TYPE_NONE)
-            return vr_fail(err, VR_EUSAGE, "--types: there is no type '%s'; write for example --types q4_K,q6_K", name);
-        if (!add_type(c, type)) return vr_fail(err, VR_EUSAGE, "--types: at most %d", VR_CALIBRATE_TYPES);
+            return vr_fail(err, VR_EUSAGE, "--types: unknown type '%s'; e.g. --types q4_K,q6_K", name);
+        if (!add_type(c, type)) return vr_fail(err, VR_EUSAGE, "--types: more than %d types", VR_CALIBRATE_TYPES);
         at += n + (at[n] == ',');
     }
     return true;
@@ -64,7 +64,7 @@ static bool choose_caches(const struct vr_options *o, bool model, struct vr_cali
     const char *names[] = { model ? o->cache_type_k : "f16", model ? o->cache_type_v : "q8_0" };
     for (size_t i = 0; i < VR_COUNT(names); i++) {
         uint32_t type = vr_type_by_name(names[i]);
-        if (type == VR_TYPE_NONE) return vr_fail(err, VR_EUSAGE, "there is no type '%s' for a cache", names[i]);
+        if (type == VR_TYPE_NONE) return vr_fail(err, VR_EUSAGE, "unknown cache type '%s'", names[i]);
         if (i == 0 || type != c->caches[0]) c->caches[c->n_caches++] = type;
     }
     return true;
@@ -98,9 +98,9 @@ static void show_types(struct vr_buf *out, const struct vr_measured *m)
 {
     VR_AUTO_TABLE t = { .cols = { { "weights", false },
                                   { "GB/s", true },
-                                  { "by expert", true },
+                                  { "experts", true },
                                   { "prompt TFLOPS", true },
-                                  { "by expert", true } },
+                                  { "experts", true } },
                         .n_cols = 5,
                         .indent = "    ",
                         .color = vr_show_color() };
@@ -149,44 +149,44 @@ static void show_measured(struct vr_buf *out, const char *id, const char *name, 
                 name);
     show_types(out, m);
     show_ops(out, m);
-    vr_buf_addf(out, "    each kernel   takes %.2f us at least, a product %.2f more, a prompt's %.2f more\n",
+    vr_buf_addf(out, "    kernels       %.2f us each at least, %.2f more for a matmul, %.2f more for one of a prompt\n",
                 m->launch_us, m->product_us, m->prompt_product_us);
     if (device)
-        vr_buf_addf(
-            out,
-            "    the host      needs %.2f us to start a kernel, %.2f for a prompt's; %.0f and %.0f us to take over "
-            "in the middle\n",
-            m->submit_us, m->prompt_submit_us, m->switch_us, m->prompt_switch_us);
-    if (m->step_us >= 0.5) vr_buf_addf(out, "    each token    costs %.0f us more\n", m->step_us);
-    if (m->cache_mib > 0) vr_buf_addf(out, "    its cache     holds about %.0f MiB of weights\n", m->cache_mib);
+        vr_buf_addf(out,
+                    "    launches      %.2f us of host time per kernel, %.2f for prompts; a switch to the host and "
+                    "back takes %.0f and %.0f "
+                    "us\n",
+                    m->submit_us, m->prompt_submit_us, m->switch_us, m->prompt_switch_us);
+    if (m->step_us >= 0.5) vr_buf_addf(out, "    overhead      %.0f us per token\n", m->step_us);
+    if (m->cache_mib > 0) vr_buf_addf(out, "    CPU cache     holds about %.0f MiB of weights\n", m->cache_mib);
     if (!device) return;
-    vr_buf_addf(
-        out,
-        "    to the host   %.1f GB/s up (%.1f from a mapped file, experts %.1f), %.1f GB/s down, %.1f and %.1f us\n",
-        m->up_gbs, m->mapped_gbs, m->mapped_expert_gbs, m->down_gbs, m->up_us, m->down_us);
+    vr_buf_addf(out,
+                "    transfers     %.1f GB/s to the device (%.1f from a mapped file, experts %.1f), %.1f GB/s back, "
+                "latency %.1f and %.1f us\n",
+                m->up_gbs, m->mapped_gbs, m->mapped_expert_gbs, m->down_gbs, m->up_us, m->down_us);
     struct vr_num a, b;
     if (m->runtime_bytes)
-        vr_buf_addf(out, "    its runtime   takes %s MiB, %s more where matrices of floats are multiplied\n",
+        vr_buf_addf(out, "    runtime       %s MiB of VRAM for the CUDA context, %s more if cuBLAS is used\n",
                     vr_fmt_mib(&a, m->runtime_bytes, 0), vr_fmt_mib(&b, m->blas_bytes, 0));
 }
 
 static void show_machine(struct vr_buf *out, const struct vr_machine *m, const char *path)
 {
-    vr_show_title(out, "What was measured");
-    show_measured(out, m->n_devices ? "host, beside devices" : "host", m->host.cpu, &m->host.measured, false);
-    show_measured(out, "host, alone", m->host.cpu, &m->host.alone, false);
+    vr_show_title(out, "Calibration");
+    show_measured(out, m->n_devices ? "host, with GPUs in use" : "host", m->host.cpu, &m->host.measured, false);
+    show_measured(out, "host, without GPUs", m->host.cpu, &m->host.alone, false);
     for (size_t i = 0; i < m->n_devices; i++)
         show_measured(out, m->devices[i].id, m->devices[i].name, &m->devices[i].measured, true);
     for (size_t i = 0, n = 0; i < m->n_links; i++)
         if (m->links[i].measured_gbs > 0)
-            vr_buf_addf(out, "%s  %s and %s: %.0f GB/s, %.1f us\n", n++ ? "" : "\n", m->devices[m->links[i].a].id,
+            vr_buf_addf(out, "%s  %s - %s: %.0f GB/s, %.1f us\n", n++ ? "" : "\n", m->devices[m->links[i].a].id,
                         m->devices[m->links[i].b].id, m->links[i].measured_gbs, m->links[i].measured_us);
     for (const char *at = m->note; *at;) {
         size_t n = strcspn(at, "\n");
         vr_buf_addf(out, "\n  note: %.*s\n", (int)n, at);
         at += n + (at[n] == '\n');
     }
-    vr_buf_addf(out, "\n  Kept in %s: every plan on this machine uses it from now on.\n", path);
+    vr_buf_addf(out, "\n  Saved to %s; every plan on this machine now uses it.\n", path);
 }
 
 /* With its cards hidden a computer is the same one, and its host alone: what was measured on the cards stays. */
@@ -206,7 +206,7 @@ static bool save_own(const char *path, const struct vr_machine *m, struct vr_err
 static bool own_path(char *path, size_t n, struct vr_err *err)
 {
     if (!vr_profile_own_path(path, n))
-        return vr_fail(err, VR_EIO, "there is no place to keep the profile: neither XDG_DATA_HOME nor HOME is set");
+        return vr_fail(err, VR_EIO, "cannot save the machine profile: neither XDG_DATA_HOME nor HOME is set");
     return vr_file_make_parents(path, err);
 }
 
@@ -216,9 +216,11 @@ static void warn_if_busy(struct vr_machine *m)
 {
     int percent = vr_cpu_busy_percent(m);
     if (percent < BUSY_PERCENT) return;
-    vr_log(VR_WARN, "other programs use %d %% of the processors: what is measured now will be wrong", percent);
+    vr_log(VR_WARN, "other programs use %d %% of the CPU: the measurements will be wrong", percent);
     vr_machine_note(
-        m, "Other programs used %d %% of the processors when this began: run 'vram-llm bench' again without.", percent);
+        m,
+        "Other programs used %d %% of the CPU when the calibration started: stop them and run 'vram-llm bench' again.",
+        percent);
 }
 
 /* One line that is written over on a terminal, lines in a file. */
@@ -301,11 +303,11 @@ static size_t compare_speeds(const struct predicted *p, const struct vr_measure_
     size_t n = 0;
     for (int i = 0; i < 2; i++)
         if (r->decode_ms[i] > 0)
-            rows[n++] = (struct compared){ "generating", r->decode_fill[i],
+            rows[n++] = (struct compared){ "token generation", r->decode_fill[i],
                                            at_fill(p->decode, r->decode_fill[i] / p->n_ctx), 1e3 / r->decode_ms[i] };
     for (int i = 0; i < 2; i++)
         if (r->prefill_ms[i] > 0 && (i == 0 || r->prefill_fill[1] >= r->prefill_fill[0] + 2 * r->n_ubatch))
-            rows[n++] = (struct compared){ "reading a prompt", r->prefill_fill[i],
+            rows[n++] = (struct compared){ "prompt processing", r->prefill_fill[i],
                                            at_fill(p->prefill, r->prefill_fill[i] / p->n_ctx),
                                            r->n_ubatch * 1e3 / r->prefill_ms[i] };
     return n;
@@ -362,7 +364,7 @@ static void show_speeds(struct vr_buf *out, const struct compared *rows, size_t 
                                   { "context", true },
                                   { "predicted", true },
                                   { "measured tok/s", true },
-                                  { "off by", true } },
+                                  { "error", true } },
                         .n_cols = 5,
                         .indent = "  ",
                         .color = vr_show_color() };
@@ -383,11 +385,11 @@ static void show_memory(struct vr_buf *out, const struct predicted *p, const str
 {
     VR_AUTO_TABLE t = { .cols = { { "device", false },
                                   { "planned", true },
-                                  { "its runtime", true },
-                                  { "together", true },
+                                  { "runtime", true },
+                                  { "total", true },
                                   { "loaded", true },
-                                  { "at the end MiB", true },
-                                  { "off by", true } },
+                                  { "measured MiB", true },
+                                  { "error", true } },
                         .n_cols = 7,
                         .indent = "  ",
                         .color = vr_show_color() };
@@ -445,7 +447,7 @@ static bool bench_model(const struct vr_options *o, struct vr_input *in, struct 
                                        json_loads(load.plan_json.data, 0, NULL)), /* as /api/plan tells it */
                              out, err);
     vr_show_title(out, m->name);
-    vr_show_fact(out, "predicted", "%s", measured ? "from what was measured on this machine" : "from data sheets");
+    vr_show_fact(out, "predicted", "%s", measured ? "from this machine's calibration" : "from data sheets");
     vr_show_fact(out, "loaded in", "%.1f s", r.load_ms / 1e3);
     vr_buf_adds(out, "\n");
     show_speeds(out, rows, n);

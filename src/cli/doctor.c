@@ -1,4 +1,4 @@
-/* `doctor`: what was found, what is missing, what to do. */
+/* `doctor`: what was found, what is missing, what to do about it. */
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
@@ -20,7 +20,7 @@ static void show_gpus(struct vr_buf *out, const struct vr_machine *m)
                                   { "total", true },
                                   { "free MiB", true },
                                   { "GB/s", true },
-                                  { "compute", true },
+                                  { "CC", true },
                                   { "link", false },
                                   { "PCI", false } },
                         .n_cols = 8,
@@ -53,16 +53,14 @@ static void show_links(struct vr_buf *out, const struct vr_machine *m)
 {
     if (m->n_links == 0) return;
     vr_buf_adds(out, "\n");
-    VR_AUTO_TABLE t = {
-        .cols = { { "between", false }, { "way", false }, { "GB/s", true }, { "direct access", false } },
-        .n_cols = 4,
-        .indent = "  ",
-        .color = vr_show_color()
-    };
+    VR_AUTO_TABLE t = { .cols = { { "devices", false }, { "link", false }, { "GB/s", true }, { "peer access", false } },
+                        .n_cols = 4,
+                        .indent = "  ",
+                        .color = vr_show_color() };
     for (size_t i = 0; i < m->n_links; i++) {
         const struct vr_link *l = &m->links[i];
         vr_table_row(&t);
-        vr_table_cell(&t, "%s and %s", m->devices[l->a].id, m->devices[l->b].id);
+        vr_table_cell(&t, "%s - %s", m->devices[l->a].id, m->devices[l->b].id);
         if (l->n_nvlinks)
             vr_table_cell(&t, "%s, %u links", vr_link_kind_name(l->kind), l->n_nvlinks);
         else
@@ -71,7 +69,7 @@ static void show_links(struct vr_buf *out, const struct vr_machine *m)
             vr_table_cell(&t, "%.0f", l->gbs);
         else
             vr_table_cell(&t, "?");
-        vr_table_cell(&t, "%s", l->p2p ? "yes" : "no, through the host");
+        vr_table_cell(&t, "%s", l->p2p ? "yes" : "no, via the host");
     }
     vr_table_print(&t, out);
 }
@@ -88,11 +86,11 @@ static void show_notes(struct vr_buf *out, const char *who, const char *note)
 }
 
 static const char what_works[] =
-    "  No GPU was found. That is not an error; this works without one:\n"
-    "    vram-llm analyze FILE.gguf                             layers, sizes and the cost of the context\n"
-    "    vram-llm plan FILE.gguf --gpus \"2x RTX 3090\"           where its layers would go on cards you do not have\n"
-    "    vram-llm plan FILE.gguf --machine FILE.json            the same for a saved machine\n"
-    "  With a GPU in this computer: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module,\n"
+    "  No GPU was found. That is not an error; these work without one:\n"
+    "    vram-llm analyze FILE.gguf                             layers, sizes and KV cache\n"
+    "    vram-llm plan FILE.gguf --gpus \"2x RTX 3090\"           where its layers would go on GPUs you do not have\n"
+    "    vram-llm plan FILE.gguf --machine FILE.json            the same for a saved machine profile\n"
+    "  If there is a GPU: NVIDIA needs its driver (libnvidia-ml.so.1), AMD the amdgpu kernel module,\n"
     "  Intel a Vulkan driver and VULKAN=1 make run.\n";
 
 /* Which llama.cpp this program is linked with, and what it can run on. */
@@ -106,7 +104,7 @@ static void show_engine(struct vr_buf *out)
     vr_show_fact(out, "", "%s", found ? dir : err.msg);
     char variant[512];
     if (vr_cpu_choose(variant, sizeof variant, &err)) {
-        vr_show_fact(out, "CPU variant", "%s, proven by a multiplication in a child process",
+        vr_show_fact(out, "CPU variant", "%s, tested in a child process",
                      *variant ? vr_file_name(variant) : "built in");
     } else {
         vr_show_fact(out, "CPU variant", "none works: %s", err.msg);
@@ -119,11 +117,12 @@ static void show_calibration(struct vr_buf *out, const struct vr_machine *m)
     size_t n = 0;
     for (size_t i = 0; i < m->n_devices; i++) n += m->devices[i].measured.when[0] != '\0';
     if (!m->host.measured.when[0] && n == 0)
-        vr_show_fact(out, "measured", "never: plans go by data sheets; 'vram-llm bench' measures, in a minute");
+        vr_show_fact(out, "calibrated",
+                     "never: plans use data-sheet figures; 'vram-llm bench' calibrates in about a minute");
     else if (n == m->n_devices)
-        vr_show_fact(out, "measured", "%s", n ? m->devices[0].measured.when : m->host.measured.when);
+        vr_show_fact(out, "calibrated", "%s", n ? m->devices[0].measured.when : m->host.measured.when);
     else
-        vr_show_fact(out, "measured", "%zu of %zu GPUs; 'vram-llm bench' measures the others too", n, m->n_devices);
+        vr_show_fact(out, "calibrated", "%zu of %zu GPUs; 'vram-llm bench' calibrates the others", n, m->n_devices);
 }
 
 /* What memory that ran out taught, and how it is forgotten. */
@@ -148,14 +147,14 @@ static void show_learned(struct vr_buf *out, const struct vr_machine *m)
         struct tm tm;
         time_t when = (time_t)r->when;
         strftime(day, sizeof day, "%Y-%m-%d", localtime_r(&when, &tm));
-        vr_show_fact(out, i ? "" : "learned", "%s: of the memory that it reports as free %s cannot be had", who,
+        vr_show_fact(out, i ? "" : "learned", "%s: %s of the memory it reports as free cannot be allocated", who,
                      vr_fmt_bytes(&hidden, r->hidden_bytes));
-        vr_show_fact(out, "", "(it reported %s on %s and ran out at '%s'); plans leave it free",
+        vr_show_fact(out, "", "(it reported %s on %s and ran out during '%s'); plans leave it unused",
                      vr_fmt_bytes(&free, r->free_bytes), day, vr_load_stage_name(r->stage));
     }
     if (l.n)
-        vr_show_fact(out, "", "forgotten after %d days, by a load that shows otherwise, or with: rm %s",
-                     VR_LEARNED_DAYS, path);
+        vr_show_fact(out, "", "forgotten after %d days, when a load shows otherwise, or with: rm %s", VR_LEARNED_DAYS,
+                     path);
 }
 
 /* Cards that are there, and that serve leaves alone: a line for NVIDIA's, one for the others. */
@@ -169,11 +168,12 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
             vr_buf_addf(&line, "%s%s", line.n ? ", " : "", d->id);
         }
         if (!line.n) continue;
-        vr_buf_adds(&line,
-                    cuda ? ": not used by serve, because this engine has no CUDA. tools/gpu/build-cuda builds it; "
-                           "VULKAN=1 make run does without."
-                         : ": not used by serve, because this engine has no Vulkan. VULKAN=1 make run brings one "
-                           "that has.");
+        vr_buf_adds(
+            &line, cuda
+                       ? ": not used by serve: this engine was built without CUDA. Build it with tools/gpu/build-cuda, "
+                         "or use Vulkan: VULKAN=1 make run."
+                       : ": not used by serve: this engine was built without Vulkan. Get one with it: "
+                         "VULKAN=1 make run.");
         show_notes(out, "", vr_buf_str(&line));
     }
 }
@@ -207,7 +207,7 @@ bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err
     if (o->save_machine && !vr_profile_save(o->save_machine, m, err)) return false;
     if (o->json)
         return vr_json_print(json_pack("{s:s, s:o}", "version", VR_VERSION, "machine", vr_json_profile(m)), out, err);
-    vr_show_title(out, "What was found");
+    vr_show_title(out, "System report");
     show_doctor(out, m, vr_input_is_virtual(o));
     return true;
 }

@@ -10,7 +10,7 @@ int vr_cmd_engine_process(const char *fd)
 {
     uint64_t number;
     if (!vr_parse_u64(fd, 3, 1 << 20, &number)) {
-        fputs("vram-llm: engine-process is started by 'vram-llm serve'\n", stderr);
+        fputs("vram-llm: the engine-process command is internal to 'vram-llm serve'\n", stderr);
         return 2;
     }
     return vr_engine_process((int)number);

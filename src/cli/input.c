@@ -21,7 +21,7 @@ static void take_calibration(struct vr_machine *m)
     if (vr_profile_load(path, saved, &err))
         vr_machine_calibrate(m, saved, vr_engine_version());
     else
-        vr_machine_note(m, "what bench measured is not used: %s", err.msg);
+        vr_machine_note(m, "the calibration is not used: %s", err.msg);
 }
 
 /* Cards that this engine reaches through Vulkan only. */
@@ -33,7 +33,7 @@ static void find_vulkan(struct vr_machine *m)
     if (vr_vulkan_list(&list, &err))
         vr_vulkan_join(&list, m);
     else
-        vr_machine_note(m, "The engine's Vulkan backend does not answer: %s.", err.msg);
+        vr_machine_note(m, "The engine's Vulkan backend failed: %s.", err.msg);
 }
 
 bool vr_input_detect(struct vr_machine *out, struct vr_err *err)
@@ -46,8 +46,7 @@ bool vr_input_detect(struct vr_machine *out, struct vr_err *err)
 
 static bool read_machine(const struct vr_options *o, struct vr_machine *out, struct vr_err *err)
 {
-    if (o->machine && o->gpus)
-        return vr_fail(err, VR_EUSAGE, "--machine and --gpus both name the devices: give one of them");
+    if (o->machine && o->gpus) return vr_fail(err, VR_EUSAGE, "--machine and --gpus cannot be used together");
     if (o->machine) return vr_profile_load(o->machine, out, err);
     if (o->gpus) return vr_machine_spec(o->gpus, NULL, out, err);
     return vr_input_detect(out, err);
@@ -68,7 +67,7 @@ static bool cache_type(const char *option, const char *name, uint32_t *out, stru
     *out = vr_type_by_name(name);
     if (*out != VR_TYPE_NONE) return true;
     return vr_fail(err, VR_EUSAGE,
-                   "--%s: there is no type '%s'; a cache can be f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 "
+                   "--%s: unknown type '%s'; use f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 "
                    "or iq4_nl",
                    option, name);
 }

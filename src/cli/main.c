@@ -52,8 +52,8 @@ static bool find_command(const char *name, const struct vr_command **out, struct
     *out = vr_command_find(name);
     if (*out) return true;
     const struct vr_command *near = vr_command_nearest(name);
-    if (near) return vr_fail(err, VR_EUSAGE, "there is no command '%s'; did you mean '%s'?", name, near->name);
-    return vr_fail(err, VR_EUSAGE, "there is no command '%s'; 'vram-llm --help' lists them", name);
+    if (near) return vr_fail(err, VR_EUSAGE, "unknown command '%s'; did you mean '%s'?", name, near->name);
+    return vr_fail(err, VR_EUSAGE, "unknown command '%s'; see 'vram-llm --help'", name);
 }
 
 /* Also when the options cannot be read, which is a failure like any other. */

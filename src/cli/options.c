@@ -105,7 +105,7 @@ static bool set_value(struct vr_options *o, const struct option *opt, const char
 {
     switch (opt->kind) {
     case K_TEXT:
-        if (!*value) return vr_fail(err, VR_EUSAGE, "--%s needs a value (%s)", opt->name, opt->argument);
+        if (!*value) return vr_fail(err, VR_EUSAGE, "--%s requires a value (%s)", opt->name, opt->argument);
         *(const char **)field_of(o, opt) = value;
         return true;
     case K_PICK:
@@ -116,7 +116,7 @@ static bool set_value(struct vr_options *o, const struct option *opt, const char
     case K_NUMB:
         if (!vr_parse_u64(value, opt->min, opt->max, field_of(o, opt))) {
             struct vr_num min, max;
-            return vr_fail(err, VR_EUSAGE, "--%s: '%s' is not a whole number from %s to %s", opt->name, value,
+            return vr_fail(err, VR_EUSAGE, "--%s: '%s' is not an integer from %s to %s", opt->name, value,
                            vr_fmt_count(&min, opt->min), vr_fmt_count(&max, opt->max));
         }
         return true;
@@ -142,8 +142,8 @@ static bool unknown_option(const struct vr_command *c, const char *name, size_t 
                     return vr_fail(err, VR_EUSAGE, "--%s is an option of '%s', not of '%s'", word, commands[k].name,
                                    c->name);
     int i = vr_nearest(word, VR_COUNT(options), option_name, &c->bit);
-    if (i >= 0) return vr_fail(err, VR_EUSAGE, "there is no option --%s; did you mean --%s?", word, options[i].name);
-    return vr_fail(err, VR_EUSAGE, "there is no option --%s; 'vram-llm %s --help' lists them", word, c->name);
+    if (i >= 0) return vr_fail(err, VR_EUSAGE, "unknown option --%s; did you mean --%s?", word, options[i].name);
+    return vr_fail(err, VR_EUSAGE, "unknown option --%s; see 'vram-llm %s --help'", word, c->name);
 }
 
 static const struct option *find_option(const struct vr_command *c, const char *name, size_t n, char letter)
@@ -172,14 +172,13 @@ bool vr_options_parse(const struct vr_command *c, int argc, char **argv, struct 
             if (arg[2 + n] == '=') value = arg + 2 + n + 1;
         } else if (arg[0] == '-' && arg[1] && arg[1] != '-' && !arg[2]) {
             opt = find_option(c, NULL, 0, arg[1]);
-            if (!opt)
-                return vr_fail(err, VR_EUSAGE, "there is no option %s; 'vram-llm %s --help' lists them", arg, c->name);
+            if (!opt) return vr_fail(err, VR_EUSAGE, "unknown option %s; see 'vram-llm %s --help'", arg, c->name);
         } else if (arg[0] == '-') {
-            return vr_fail(err, VR_EUSAGE, "'%s' is not an option; 'vram-llm %s --help' lists them", arg, c->name);
+            return vr_fail(err, VR_EUSAGE, "'%s' is not an option; see 'vram-llm %s --help'", arg, c->name);
         } else {
             opt = find_option(c, "model", strlen("model"), 0); /* a bare word is the model */
             if (!opt || out->model)
-                return vr_fail(err, VR_EUSAGE, "'%s' is one word too many: '%s' takes %s", arg, c->name,
+                return vr_fail(err, VR_EUSAGE, "unexpected argument '%s': '%s' takes %s", arg, c->name,
                                opt ? "one model" : "options only");
             value = arg;
         }
@@ -189,7 +188,7 @@ bool vr_options_parse(const struct vr_command *c, int argc, char **argv, struct 
             continue;
         }
         if (!value && i + 1 < argc) value = argv[++i];
-        if (!value) return vr_fail(err, VR_EUSAGE, "--%s needs a value (%s)", opt->name, opt->argument);
+        if (!value) return vr_fail(err, VR_EUSAGE, "--%s requires a value (%s)", opt->name, opt->argument);
         if (!set_value(out, opt, value, err)) return false;
     }
     return true;
@@ -199,13 +198,33 @@ bool vr_options_parse(const struct vr_command *c, int argc, char **argv, struct 
 
 void vr_help_all(struct vr_buf *out)
 {
-    vr_buf_adds(out, "vram-llm " VR_VERSION ": large language models on the GPUs you have\n\n");
+    vr_buf_adds(out, "vram-llm " VR_VERSION ": run large language models on the GPUs you have\n\n");
     for (size_t i = 0; i < N_COMMANDS; i++) {
         char usage[64];
         snprintf(usage, sizeof usage, "%s %s", commands[i].name, commands[i].arguments);
         vr_buf_addf(out, "  vram-llm %-14s %s\n", usage, commands[i].summary);
     }
-    vr_buf_adds(out, "\n'vram-llm COMMAND --help' lists the options of a command.\n");
+    vr_buf_adds(out, "\nRun 'vram-llm COMMAND --help' for the options of a command.\n");
+}
+
+#define HELP_INDENT 33
+#define HELP_WIDTH  108
+
+/* Words from column HELP_INDENT on, broken before HELP_WIDTH; a word that is longer has a line to itself. */
+static void wrap(const char *text, struct vr_buf *out)
+{
+    for (size_t at = HELP_INDENT; *text;) {
+        size_t n = strcspn(text, " ");
+        if (at > HELP_INDENT && at + 1 + n > HELP_WIDTH) {
+            vr_buf_addf(out, "\n%*s", HELP_INDENT, "");
+            at = HELP_INDENT;
+        }
+        if (at > HELP_INDENT) vr_buf_addc(out, ' ', 1);
+        at += (at > HELP_INDENT) + n;
+        vr_buf_add(out, text, n);
+        text += n + (text[n] == ' ');
+    }
+    vr_buf_adds(out, "\n");
 }
 
 static void help_option(const struct option *opt, struct vr_buf *out)
@@ -216,13 +235,15 @@ static void help_option(const struct option *opt, struct vr_buf *out)
     size_t n = strlen(left);
     vr_buf_addf(out, "  %s", left);
     if (n > 29)
-        vr_buf_addf(out, "\n%33s", "");
+        vr_buf_addf(out, "\n%*s", HELP_INDENT, "");
     else
-        vr_buf_addc(out, ' ', 31 - n);
-    vr_buf_adds(out, opt->help);
-    if (opt->kind == K_NUMB) vr_buf_addf(out, " [%" PRIu64 "]", opt->number);
-    if (opt->text) vr_buf_addf(out, " [%s]", opt->text);
-    vr_buf_adds(out, "\n");
+        vr_buf_addc(out, ' ', HELP_INDENT - 2 - n);
+    VR_AUTO_BUF help = { 0 };
+    vr_buf_adds(&help, opt->help);
+    if (opt->kind == K_NUMB) vr_buf_addf(&help, " [%" PRIu64 "]", opt->number);
+    if (opt->text) vr_buf_addf(&help, " [%s]", opt->text);
+    out->failed |= help.failed;
+    wrap(vr_buf_str(&help), out);
 }
 
 void vr_help_command(const struct vr_command *c, struct vr_buf *out)

@@ -55,25 +55,27 @@ static bool read_keys(const struct vr_options *o, struct list *keys, struct vr_e
     struct stat st;
     if (o->api_key && o->api_key_file) return vr_fail(err, VR_EUSAGE, "give --api-key or --api-key-file, not both");
     if (o->no_api_key && (o->api_key || o->api_key_file))
-        return vr_fail(err, VR_EUSAGE, "--no-api-key contradicts the key that was given");
+        return vr_fail(err, VR_EUSAGE, "--no-api-key conflicts with the API key that was given");
     if (o->api_key_file) {
         if (!vr_file_read(o->api_key_file, MAX_KEY_FILE, &text, err)) return false;
         if (stat(o->api_key_file, &st) == 0 && st.st_mode & 077)
-            vr_log(VR_WARN, "%s can be read by other users of this computer; chmod 600 makes it yours",
+            vr_log(VR_WARN, "%s is readable by other users of this machine; restrict it with chmod 600",
                    o->api_key_file);
         if (!list_split(keys, vr_buf_str(&text), "\n", o->api_key_file, err)) return false;
-        if (keys->n == 0) return vr_fail(err, VR_EUSAGE, "%s holds no key", o->api_key_file);
+        if (keys->n == 0) return vr_fail(err, VR_EUSAGE, "%s contains no API key", o->api_key_file);
     } else if (o->api_key) {
         vr_buf_adds(&keys->text, o->api_key);
         keys->items[keys->n++] = vr_buf_str(&keys->text);
     }
     for (size_t i = 0; i < keys->n; i++)
         if (strlen(keys->items[i]) < MIN_KEY)
-            return vr_fail(err, VR_EUSAGE, "an API key has fewer than %d characters, which can be guessed", MIN_KEY);
+            return vr_fail(err, VR_EUSAGE,
+                           "an API key is shorter than %d characters and could be guessed: use a longer one", MIN_KEY);
     if (keys->n == 0 && !o->no_api_key && !vr_host_is_loopback(o->host))
-        return vr_fail(err, VR_EUSAGE,
-                       "others can reach %s: give an --api-key, or say --no-api-key if everyone may use this server",
-                       o->host);
+        return vr_fail(
+            err, VR_EUSAGE,
+            "%s is reachable from other machines: set --api-key, or --no-api-key if anyone may use this server",
+            o->host);
     return true;
 }
 
@@ -103,7 +105,7 @@ static bool check_mlock(const struct vr_options *o, uint64_t bytes, struct vr_er
     if (r.rlim_cur >= bytes) return true;
     return vr_fail(
         err, VR_EUSAGE,
-        "--mlock: this user may lock %s of memory and the model has %s; raise it (ulimit -l) or leave --mlock out",
+        "--mlock: this user may lock %s of memory, but the model takes %s: raise the limit (ulimit -l) or drop --mlock",
         vr_fmt_bytes(&have, r.rlim_cur), vr_fmt_bytes(&need, bytes));
 }
 
@@ -214,9 +216,9 @@ bool vr_cmd_serve(const struct vr_options *given, struct vr_buf *out, struct vr_
     if (!o->model) filled.model = vr_shipped_model();
     if (!o->model)
         return vr_fail(err, VR_EUSAGE,
-                       "serve needs a model: vram-llm serve FILE.gguf (the one that ships, demo.gguf, is "
-                       "not beside this program)");
-    if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key belong together");
+                       "no model given: vram-llm serve FILE.gguf (the demo model, demo.gguf, is "
+                       "missing from the installation)");
+    if (!o->tls_cert != !o->tls_key) return vr_fail(err, VR_EUSAGE, "--tls-cert and --tls-key must be given together");
     bool json = strcmp(o->log_format, "json") == 0;
     VR_CLEANUP(lists_done) struct lists lists = { 0 };
     struct again again = { o, &lists, -1 };

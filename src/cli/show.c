@@ -51,7 +51,7 @@ void vr_show_host(struct vr_buf *out, const struct vr_host *h)
     VR_AUTO_BUF line = { 0 };
     if (*h->cpu) vr_buf_addf(&line, "%s, ", h->cpu);
     if (h->cores) vr_buf_addf(&line, "%" PRIu32 " core%s, ", h->cores, h->cores == 1 ? "" : "s");
-    vr_buf_addf(&line, "%s of memory, %s free", vr_fmt_bytes(&total, h->ram_total_bytes),
+    vr_buf_addf(&line, "%s RAM, %s free", vr_fmt_bytes(&total, h->ram_total_bytes),
                 vr_fmt_bytes(&free, h->ram_free_bytes));
     if (h->bandwidth_gbs > 0) vr_buf_addf(&line, ", %.0f GB/s", h->bandwidth_gbs);
     if (h->numa_nodes > 1) vr_buf_addf(&line, ", %" PRIu32 " NUMA nodes", h->numa_nodes);
@@ -119,7 +119,7 @@ void vr_show_machine(struct vr_buf *out, const struct vr_input *in)
     vr_show_host(out, &in->machine.host);
     if (*in->machine.driver) vr_show_fact(out, "driver", "%s", in->machine.driver);
     if (in->machine.n_devices == 0) {
-        vr_show_fact(out, "GPUs", "none found; --gpus \"2x RTX 3090\" or --machine FILE stand in for others");
+        vr_show_fact(out, "GPUs", "none found; plan for others with --gpus \"2x RTX 3090\" or --machine FILE");
         return;
     }
     vr_buf_adds(out, "\n");

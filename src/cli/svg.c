@@ -71,7 +71,7 @@ static void layers(struct canvas *c, const struct vr_model *m, const struct vr_j
     uint64_t output = j->output ? m->output_bytes + (m->tied ? m->input_bytes : 0) : 0;
     piece(c, output, "lo", "output");
     here += output;
-    if (j->use.model_bytes > here) piece(c, j->use.model_bytes - here, "lm", "moved here");
+    if (j->use.model_bytes > here) piece(c, j->use.model_bytes - here, "lm", "tensor overrides");
 }
 
 /* A draft or an mmproj, where it is. */
@@ -124,7 +124,7 @@ static void host_bar(struct canvas *c, const struct vr_fit_ask *a, const struct 
     struct vr_num x, y;
     c->scale = (WIDTH - LEFT - RIGHT) / (double)(free > used ? free : used ? used : 1);
     text_at(c->out, LEFT - 16, c->y + 15, "name", "Host memory");
-    text_at(c->out, LEFT - 16, c->y + 31, "sub", "another scale");
+    text_at(c->out, LEFT - 16, c->y + 31, "sub", "different scale");
     c->x = LEFT;
     piece(c, v->host.model_bytes, "ho", "weights");
     piece(c, v->host.context_bytes, "kv", "KV cache");
@@ -143,13 +143,13 @@ static void legend(struct vr_buf *out, double y, bool with_companions, bool with
         bool shown;
     } keys[] = { { "l0", "layers", true },
                  { "lo", "output", true },
-                 { "lm", "moved here", true },
+                 { "lm", "overrides", true },
                  { "kv", "KV cache", true },
                  { "co", "compute", true },
                  { "sc", "scratch", with_scratch },
                  { "re", "reserve", true },
                  { "fr", "free", true },
-                 { "ho", "weights on the host", true },
+                 { "ho", "weights in host memory", true },
                  { "ca", "draft, mmproj", with_companions } };
     double x = with_companions || with_scratch ? LEFT / 2 : LEFT;
     for (size_t i = 0; i < VR_COUNT(keys); i++) {
@@ -213,16 +213,16 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
     vr_buf_addf(out, "%s<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", style, WIDTH, height);
     struct vr_num ctx, size;
     text_at(out, 28, 44, "title", "%s", a->model->name);
-    text_at(out, 28, 70, "lead", "%s, %s, context %s: %s%.1f tokens/s (%.1f ms per token), prompt %.0f tokens/s",
+    text_at(out, 28, 70, "lead", "%s, %s, context %s: %s%.1f tok/s (%.1f ms per token), prompt processing %.0f tok/s",
             a->model->quant, vr_fmt_bytes(&size, a->model->tensor_bytes), vr_fmt_count(&ctx, v->n_ctx),
-            v->fits ? "" : "does not fit; else ", v->price.decode_tok_s, v->price.step_ms[VR_DECODE],
+            v->fits ? "" : "does not fit; if it did: ", v->price.decode_tok_s, v->price.step_ms[VR_DECODE],
             v->price.prefill_tok_s);
     struct canvas c = { .out = out, .where = where, .y = TOP, .scale = (WIDTH - LEFT - RIGHT) / (double)largest };
     for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, o, &v->devices[i], (int)i);
     for (size_t i = 0; i < n_others; i++) device_bar(&c, a, o, &others[i], (int)(v->n_devices + i));
     host_bar(&c, a, o);
     legend(out, c.y + 6, o->n_companions > 0, scratch);
-    text_at(out, LEFT, c.y + 40, "subl", "MiB, as llama.cpp itself would allocate them. vram-llm " VR_VERSION);
+    text_at(out, LEFT, c.y + 40, "subl", "MiB, as llama.cpp allocates them. vram-llm " VR_VERSION);
     vr_buf_adds(out, "</svg>\n");
     return !out->failed || vr_fail_nomem(err, "drawing the plan");
 }

@@ -216,12 +216,11 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
     const struct vr_companion *c = &p->tried[0];
     struct vr_num x;
     const char *name = kind == VR_DRAFT ? "draft model" : "vision projector";
-    return vr_fail(
-        err, VR_ENOFIT,
-        "%s fits, but not together with its %s (%s), which needs %s MiB on a device or on the host; a smaller "
-        "--n-ctx, a smaller %s, or --allow ctx,kv would make room",
-        p->a->model->name, name, c->model->name, vr_fmt_mib(&x, vr_use_bytes(&c->use) + vr_use_bytes(&c->host), 0),
-        name);
+    return vr_fail(err, VR_ENOFIT,
+                   "%s fits, but not together with its %s (%s), which needs %s MiB on a device or in host memory; try "
+                   "a smaller --n-ctx, a smaller %s, or --allow ctx,kv",
+                   p->a->model->name, name, c->model->name,
+                   vr_fmt_mib(&x, vr_use_bytes(&c->use) + vr_use_bytes(&c->host), 0), name);
 }
 
 /* Places one more companion; `out` is what was found so far, and becomes the best of what is found now. */

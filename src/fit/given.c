@@ -24,7 +24,7 @@ static bool find_target(const struct vr_outcome *o, const char *name, int *devic
             return true;
         }
     int i = vr_nearest(name, o->trial.n_devices + 1, spec_name, o);
-    return vr_fail(err, VR_EUSAGE, "--override-tensor: there is no device '%s'; did you mean %s?", name,
+    return vr_fail(err, VR_EUSAGE, "--override-tensor: unknown device '%s'; did you mean %s?", name,
                    spec_name(i < 0 ? o->trial.n_devices : (size_t)i, o));
 }
 
@@ -41,16 +41,14 @@ bool vr_override_check(const struct vr_model *m, const char *pattern, struct vr_
     bool found = strcmp(pattern, VR_NO_PIPELINE) == 0;
     for (uint32_t i = 0; i < m->n_tensors && !found; i++) found = regexec(&re, m->tensors[i].name, 0, NULL, 0) == 0;
     regfree(&re);
-    return found ||
-           vr_fail(err, VR_EUSAGE,
-                   "--override-tensor: no tensor of the model matches '%s'; analyze lists what is in it", pattern);
+    return found || vr_fail(err, VR_EUSAGE, "--override-tensor: no tensor of the model matches '%s'", pattern);
 }
 
 bool vr_override_split(char *text, const char **pattern, const char **device, struct vr_err *err)
 {
     char *equals = strrchr(text, '=');
     if (!equals || equals == text || !equals[1])
-        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not PATTERN=DEVICE, as in exps=CPU", text);
+        return vr_fail(err, VR_EUSAGE, "--override-tensor: '%s' is not PATTERN=DEVICE, e.g. exps=CPU", text);
     *equals = '\0';
     *pattern = text;
     *device = equals + 1;
@@ -72,7 +70,8 @@ static bool add_overrides(const struct vr_fit_ask *a, const char *list, struct v
     if (!text || !all) return vr_fail_nomem(err, "reading overrides");
     size_t n = 0;
     for (char *save = NULL, *one = strtok_r(text, ",", &save); one; one = strtok_r(NULL, ",", &save)) {
-        if (n == MAX_OVERRIDES) return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %d", MAX_OVERRIDES);
+        if (n == MAX_OVERRIDES)
+            return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %d patterns", MAX_OVERRIDES);
         if (!add_override(a, o, &all[n++], one, err)) return false;
     }
     o->trial.overrides = all;
@@ -85,8 +84,8 @@ static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_
     if (!g->split) return true;
     if (g->n_split != o->trial.n_devices)
         return vr_fail(err, VR_EUSAGE,
-                       "--tensor-split has %zu values for %zu devices: give one each, 0 to leave one out", g->n_split,
-                       o->trial.n_devices);
+                       "--tensor-split has %zu values for %zu devices: give one per device, 0 to leave one out",
+                       g->n_split, o->trial.n_devices);
     double sum = 0;
     for (size_t i = 0; i < g->n_split; i++) sum += g->split[i];
     if (!(sum > 0)) return vr_fail(err, VR_EUSAGE, "--tensor-split: all values are 0");

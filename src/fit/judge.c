@@ -15,7 +15,7 @@ bool vr_judge_devices(const struct vr_machine *m, const struct vr_budgets *b, st
                       struct vr_err *err)
 {
     if (b->n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; choose some with --devices", b->n,
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports at most %d; choose some with --devices", b->n,
                        VR_MAX_VGPUS);
     for (size_t i = 0; i < b->n; i++) {
         const struct vr_device *d = &m->devices[b->items[i].device];

@@ -156,7 +156,7 @@ static bool iterate(struct vr_planner *s, enum vr_optimize goal, struct vr_outco
     }
     best->dry_runs = dry_runs;
     return found || vr_fail(err, VR_ENOFIT,
-                            "no placement was confirmed within %d dry runs: raise --reserve-mib, or fix one with "
+                            "no placement was confirmed within %d dry runs: raise --reserve-mib, or set one with "
                             "--tensor-split",
                             MAX_DRY_RUNS);
 }
@@ -173,9 +173,9 @@ static bool too_much_for_host(const struct vr_planner *s, struct vr_num *num, st
     if (bytes <= have) return false;
     struct vr_num x;
     vr_fail(err, VR_ENOFIT,
-            "%s does not fit so: --n-gpu-layers %" PRIu32 " leaves %" PRIu32
-            " layers to the host, which need %s of the "
-            "%s that are free there; raise it, or leave it to the planner",
+            "%s does not fit: --n-gpu-layers %" PRIu32 " leaves %" PRIu32
+            " layers in host memory, which need %s of the "
+            "%s that are free; raise it, or leave it to the planner",
             s->a.model->name, n_gpu, n_host, vr_fmt_bytes(num, bytes), vr_fmt_bytes(&x, have));
     return true;
 }
@@ -191,18 +191,18 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
     if (s->ask.fixed.has_gpu_layers && too_much_for_host(s, &w, err)) return false;
     if (f->input_host_bytes > s->a.machine->host.ram_free_bytes)
         return vr_fail(err, VR_ENOFIT,
-                       "%s does not fit: its token embeddings (%s) always stay in host memory, of which %s is free",
+                       "%s does not fit: its token embeddings (%s) always stay in host memory, and %s is free",
                        s->a.model->name, vr_fmt_bytes(&x, f->input_host_bytes),
                        vr_fmt_bytes(&y, s->a.machine->host.ram_free_bytes));
     if (weights + cache <= have)
         return vr_fail(err, VR_ENOFIT,
-                       "%s does not fit: weights (%s) and cache (%s) would, but not together with the buffers for "
-                       "computing; try a "
+                       "%s does not fit: weights (%s) and KV cache (%s) would, but not together with the compute "
+                       "buffers; try a "
                        "smaller --n-ctx or --n-ubatch, or --allow ctx,kv",
                        s->a.model->name, vr_fmt_bytes(&x, weights), vr_fmt_bytes(&y, cache));
     uint64_t missing = weights + cache - have;
     vr_fail(err, VR_ENOFIT,
-            "%s does not fit: weights (%s) and cache (%s) are %s more than devices and host have together",
+            "%s does not fit: weights (%s) and KV cache (%s) exceed the memory of devices and host by %s",
             s->a.model->name, vr_fmt_bytes(&x, weights), vr_fmt_bytes(&y, cache), vr_fmt_bytes(&z, missing));
     if (cache > missing)
         return vr_fail_more(
@@ -210,11 +210,11 @@ static bool explain_shortage(const struct vr_planner *s, struct vr_err *err)
             vr_fmt_count(&w, (uint64_t)((double)f->n_ctx * (double)(cache - missing) / (double)cache) / 256 * 256));
     if (have <= cache)
         return vr_fail_more(err,
-                            "; the cache of %s tokens alone is too large: it takes a smaller --n-ctx and a "
+                            "; the KV cache of %s tokens alone is too large: use a smaller --n-ctx and a "
                             "smaller quantization",
                             vr_fmt_count(&w, f->n_ctx));
     return vr_fail_more(err,
-                        "; no context is small enough; beside the cache of %s tokens a quantization of at most "
+                        "; no context is small enough: with the KV cache of %s tokens, a quantization of at most "
                         "about %s would fit",
                         vr_fmt_count(&w, f->n_ctx), vr_fmt_bytes(&x, have - cache));
 }

@@ -30,7 +30,7 @@ bool vr_outcome_where(const struct vr_fit_ask *a, const struct vr_outcome *o, in
 {
     size_t n = o->trial.n_overrides, compiled = 0;
     regex_t *all = calloc(n ? n : 1, sizeof *all);
-    bool ok = all != NULL || vr_fail_nomem(err, "looking for tensors");
+    bool ok = all != NULL || vr_fail_nomem(err, "locating tensors");
     for (; ok && compiled < n; compiled++)
         ok = regcomp(&all[compiled], o->trial.overrides[compiled].pattern, REG_EXTENDED | REG_NOSUB) == 0 ||
              vr_fail(err, VR_EINTERNAL, "'%s' is not a regular expression", o->trial.overrides[compiled].pattern);

@@ -18,14 +18,15 @@ static bool there(const struct vr_cursor *c, uint64_t n, struct vr_err *err)
     if (n <= vr_cursor_left(c)) {
         if (n <= VR_CURSOR_LIMIT && vr_cursor_pos(c) + n <= VR_CURSOR_LIMIT) return true;
         return vr_fail(err, VR_EFORMAT,
-                       "%s: %s%s%s%s reaches beyond the first %s of the file, where a header ends: the file "
-                       "is damaged",
+                       "%s: %s%s%s%s extends past the first %s of the file, the limit for a header: the file "
+                       "is corrupt",
                        c->path, c->what, *c->which ? " '" : "", c->which, *c->which ? "'" : "",
                        vr_fmt_bytes(&num, VR_CURSOR_LIMIT));
     }
     return vr_fail(err, VR_EFORMAT,
-                   "%s: the file ends at byte %" PRIu64 " within %s%s%s%s: at least %s bytes are missing; the download "
-                   "is incomplete or the file is damaged",
+                   "%s: the file ends at byte %" PRIu64
+                   ", inside %s%s%s%s: at least %s bytes are missing; the download "
+                   "is incomplete or the file is corrupt",
                    c->path, c->size, c->what, *c->which ? " '" : "", c->which, *c->which ? "'" : "",
                    vr_fmt_count(&num, n - vr_cursor_left(c)));
 }
@@ -39,7 +40,7 @@ static bool refill(struct vr_cursor *c, struct vr_err *err)
     do n = pread(c->fd, c->window, VR_CURSOR_WINDOW, (off_t)c->base);
     while (n < 0 && errno == EINTR);
     if (n < 0) return vr_fail(err, VR_EIO, "%s: %s", c->path, strerror(errno));
-    if (n == 0) return vr_fail(err, VR_EIO, "%s: the file shrank while it was read", c->path);
+    if (n == 0) return vr_fail(err, VR_EIO, "%s: the file was truncated while it was read", c->path);
     c->n = (size_t)n;
     return true;
 }

@@ -47,7 +47,7 @@ static bool parts_missing(const struct vr_model *m, struct vr_err *err)
     }
     if (n == 0) return false;
     if (n > 4) vr_buf_addf(&names, " and %" PRIu32 " more", n - 4);
-    vr_fail(err, VR_EIO, "%s of %" PRIu32 " parts %s not beside the one given: %s", n == 1 ? "1" : "some", m->n_parts,
+    vr_fail(err, VR_EIO, "%s of %" PRIu32 " parts %s missing from the directory: %s", n == 1 ? "1" : "some", m->n_parts,
             n == 1 ? "is" : "are", vr_buf_str(&names));
     return true;
 }
@@ -59,15 +59,18 @@ static bool part_belongs(const struct vr_part_head *p, const struct vr_part_head
     const char *path = p->facts.path;
     int64_t no = part_number(p, "split.no", -1), count = part_number(p, "split.count", -1);
     if (no < 0)
-        return vr_fail(err, VR_EFORMAT, "%s: named as a part but does not say which one (split.no is missing)", path);
+        return vr_fail(err, VR_EFORMAT,
+                       "%s: its name says it is part of a split model, but its header does not (split.no is missing)",
+                       path);
     if (count != (int64_t)n)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: part of a model in %" PRId64 " parts, not of this one in %" PRIu32
+                       "%s: part of a model split into %" PRId64 " parts, not of this one, split into %" PRIu32
                        ": it belongs to another model",
                        path, count, n);
     if (no != (int64_t)i)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: holds part %" PRId64 " of %" PRIu32 ", its name says %" PRIu32 ": the files were renamed",
+                       "%s: contains part %" PRId64 " of %" PRIu32 ", but its name says %" PRIu32
+                       ": the files were renamed",
                        path, no + 1, n, i + 1);
     static const char *const same[] = { "general.architecture", "general.name", "split.tensors.count" };
     for (size_t k = 0; k < VR_COUNT(same); k++) {
@@ -76,7 +79,7 @@ static bool part_belongs(const struct vr_part_head *p, const struct vr_part_head
                       ((a->string && b->string && strcmp(a->string, b->string) != 0) ||
                        (a->i64 && b->i64 && a->n && b->n && a->i64[0] != b->i64[0]));
         if (differ)
-            return vr_fail(err, VR_EFORMAT, "%s: its %s differs from that of part 1: it belongs to another model", path,
+            return vr_fail(err, VR_EFORMAT, "%s: its %s differs from part 1: it belongs to another model", path,
                            same[k]);
     }
     return true;
@@ -93,8 +96,8 @@ static struct vr_part_head *read_parts(struct vr_model *m, const char *path, str
     int64_t count = part_number(&given, "split.count", 1);
     if (count < 1 || count > MAX_PARTS)
         return VR_FAIL_NULL(err, VR_EFORMAT,
-                            "%s: part of a model in %" PRId64 " parts, 1 to %d are possible: the file is "
-                            "damaged",
+                            "%s: split into %" PRId64 " parts, but 1 to %d are allowed: the file is "
+                            "corrupt",
                             path, count, MAX_PARTS);
 
     m->n_parts = (uint32_t)count;
@@ -116,8 +119,9 @@ static struct vr_part_head *read_parts(struct vr_model *m, const char *path, str
                             path, part_number(&given, "split.no", 0) + 1, count, part_number(&given, "split.no", 0) + 1,
                             count);
     if (of != (unsigned)count)
-        return VR_FAIL_NULL(err, VR_EFORMAT, "%s: its name says %u parts, its header %" PRId64 ": the file was renamed",
-                            path, of, count);
+        return VR_FAIL_NULL(err, VR_EFORMAT,
+                            "%s: its name says %u parts, but its header says %" PRId64 ": the file was renamed", path,
+                            of, count);
     for (uint32_t i = 0; i < m->n_parts; i++) {
         m->parts[i].path = split_path(a, own, n_stem, i + 1, of);
         if (!m->parts[i].path) return vr_fail_nomem(err, "reading a model"), NULL;
@@ -139,7 +143,7 @@ static bool join_tensors(struct vr_model *m, const struct vr_part_head *heads, s
     int64_t said = part_number(&heads[0], "split.tensors.count", (int64_t)n);
     if (m->n_parts > 1 && said != (int64_t)n)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: the parts hold %" PRIu64 " tensors together, the first one promises %" PRId64
+                       "%s: all parts together contain %" PRIu64 " tensors, but the first one declares %" PRId64
                        ": a part belongs to another model",
                        m->parts[0].path, n, said);
     m->n_tensors = (uint32_t)n;
@@ -155,9 +159,9 @@ static bool join_tensors(struct vr_model *m, const struct vr_part_head *heads, s
         if (vr_names_add(&m->names, t->name, i)) continue;
         const struct vr_tensor *other = vr_model_tensor(m, t->name);
         if (other->part == t->part)
-            return vr_fail(err, VR_EFORMAT, "%s: tensor '%s' appears twice: the file is damaged",
-                           m->parts[t->part].path, t->name);
-        return vr_fail(err, VR_EFORMAT, "%s: tensor '%s' is in %s too: one of them belongs to another model",
+            return vr_fail(err, VR_EFORMAT, "%s: duplicate tensor '%s': the file is corrupt", m->parts[t->part].path,
+                           t->name);
+        return vr_fail(err, VR_EFORMAT, "%s: tensor '%s' is also in %s: one of them belongs to another model",
                        m->parts[t->part].path, t->name, vr_file_name(m->parts[other->part].path));
     }
     return true;
@@ -188,9 +192,9 @@ static bool fact(const struct vr_model *m, const char *key, uint64_t max, uint32
     *out = fallback;
     if (!e) return true;
     if (e->type == VR_V_ARRAY || !e->i64)
-        return vr_fail(err, VR_EFORMAT, "%s: '%s' is not a whole number", m->parts[0].path, e->key);
+        return vr_fail(err, VR_EFORMAT, "%s: '%s' is not an integer", m->parts[0].path, e->key);
     if (e->i64[0] < 0 || (uint64_t)e->i64[0] > max)
-        return vr_fail(err, VR_EFORMAT, "%s: '%s' is %" PRId64 ", 0 to %" PRIu64 " are possible", m->parts[0].path,
+        return vr_fail(err, VR_EFORMAT, "%s: '%s' is %" PRId64 ", but 0 to %" PRIu64 " is allowed", m->parts[0].path,
                        e->key, e->i64[0], max);
     *out = (uint32_t)e->i64[0];
     return true;
@@ -203,13 +207,13 @@ static bool layer_fact(const struct vr_model *m, const char *key, uint32_t layer
     const struct vr_meta *e = vr_model_meta(m, key);
     *out = fallback;
     if (!e) return true;
-    if (!e->i64) return vr_fail(err, VR_EFORMAT, "%s: '%s' holds no whole numbers", m->parts[0].path, e->key);
+    if (!e->i64) return vr_fail(err, VR_EFORMAT, "%s: '%s' is not an array of integers", m->parts[0].path, e->key);
     if (e->type == VR_V_ARRAY && e->n < m->n_layers)
-        return vr_fail(err, VR_EFORMAT, "%s: '%s' holds %" PRIu64 " values for %" PRIu32 " layers", m->parts[0].path,
+        return vr_fail(err, VR_EFORMAT, "%s: '%s' has %" PRIu64 " values for %" PRIu32 " layers", m->parts[0].path,
                        e->key, e->n, m->n_layers);
     int64_t v = e->i64[e->type == VR_V_ARRAY ? layer : 0];
     if (v < 0 || v > 1 << 24)
-        return vr_fail(err, VR_EFORMAT, "%s: '%s' is %" PRId64 " for layer %" PRIu32 ", 0 to %d are possible",
+        return vr_fail(err, VR_EFORMAT, "%s: '%s' is %" PRId64 " for layer %" PRIu32 ", but 0 to %d is allowed",
                        m->parts[0].path, e->key, v, layer, 1 << 24);
     *out = (uint32_t)v;
     return true;
@@ -260,7 +264,7 @@ static bool model_facts(struct vr_model *m, struct vr_err *err)
         return false;
     if (!m->arch || !*m->arch)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: no general.architecture in it: this is not a model, or its first part is damaged", path);
+                       "%s: general.architecture is missing: this is not a model, or its first part is corrupt", path);
     if (!m->name || !*m->name) m->name = vr_file_name(path);
     m->quant = quant_name(m);
     const struct vr_meta *tokens = vr_model_meta(m, "tokenizer.ggml.tokens");
@@ -278,10 +282,11 @@ static bool model_facts(struct vr_model *m, struct vr_err *err)
         return false;
     if (tokens) m->n_vocab = n_vocab;
     if (m->n_layers_mtp > m->n_layers)
-        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu32 " layers predict further tokens, but there are only %" PRIu32,
-                       path, m->n_layers_mtp, m->n_layers);
+        return vr_fail(err, VR_EFORMAT,
+                       "%s: %" PRIu32 " layers for multi-token prediction (MTP), but the model has only %" PRIu32, path,
+                       m->n_layers_mtp, m->n_layers);
     if (m->n_expert_used > m->n_expert)
-        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu32 " experts are used per token, but there are only %" PRIu32, path,
+        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu32 " experts used per token, but the model has only %" PRIu32, path,
                        m->n_expert_used, m->n_expert);
     m->tied = embd && !vr_model_tensor(m, "output.weight");
     return true;

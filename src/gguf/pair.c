@@ -79,7 +79,7 @@ static bool list_next(struct list *l, struct vr_err *err)
 {
     if (!vr_cursor_u64(&l->c, &l->length, err)) return false;
     if (l->length > sizeof l->text)
-        return vr_fail(err, VR_EFORMAT, "%s: a token has %" PRIu64 " bytes: the file is damaged", l->c.path, l->length);
+        return vr_fail(err, VR_EFORMAT, "%s: a token has %" PRIu64 " bytes: the file is corrupt", l->c.path, l->length);
     return vr_cursor_read(&l->c, l->text, (size_t)l->length, err);
 }
 
@@ -95,8 +95,8 @@ static bool same_tokens(const struct vr_model *m, const struct vr_model *draft, 
         bool same = x->length == y->length && memcmp(x->text, y->text, (size_t)x->length) == 0;
         if (!same && i >= FIRST_COMPARED)
             return vr_fail(err, VR_EUSAGE,
-                           "%s cannot draft for %s: token %" PRIu64
-                           " is another one in it; take a draft of the same family",
+                           "%s cannot be the draft model of %s: token %" PRIu64
+                           " differs; use a draft model of the same family",
                            path_of(draft), m->name, i);
     }
     return true;
@@ -113,11 +113,11 @@ static bool same_special(const struct vr_model *m, const struct vr_model *draft,
     uint64_t add_m = vr_model_u64(m, add, 0, 2), add_d = vr_model_u64(draft, add, 0, 2);
     uint64_t id_m = vr_model_u64(m, id, 0, UINT64_MAX), id_d = vr_model_u64(draft, id, 0, UINT64_MAX);
     if (add_m < 2 && add_d < 2 && add_m != add_d)
-        return vr_fail(err, VR_EUSAGE,
-                       "%s cannot draft for %s: one of them begins or ends texts with '%s', the other does not",
+        return vr_fail(err, VR_EUSAGE, "%s cannot be the draft model of %s: only one of them adds a '%s' token",
                        path_of(draft), m->name, which);
     if (add_m == 1 && add_d == 1 && id_m != UINT64_MAX && id_d != UINT64_MAX && id_m != id_d)
-        return vr_fail(err, VR_EUSAGE, "%s cannot draft for %s: its '%s' is token %" PRIu64 ", the model's is %" PRIu64,
+        return vr_fail(err, VR_EUSAGE,
+                       "%s cannot be the draft model of %s: its '%s' is token %" PRIu64 ", the model's is %" PRIu64,
                        path_of(draft), m->name, which, id_d, id_m);
     return true;
 }
@@ -125,31 +125,33 @@ static bool same_special(const struct vr_model *m, const struct vr_model *draft,
 bool vr_pair_model(const struct vr_model *m, struct vr_err *err)
 {
     if (strcmp(m->arch, "clip") != 0) return true;
-    return vr_fail(err, VR_EUSAGE, "%s is an mmproj, which belongs to a model: give the model, and this with --mmproj",
+    return vr_fail(err, VR_EUSAGE,
+                   "%s is a vision projector (mmproj), not a model: give the model, and this file with --mmproj",
                    path_of(m));
 }
 
 bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err)
 {
     if (strcmp(draft->arch, "clip") == 0)
-        return vr_fail(err, VR_EUSAGE, "%s is an mmproj and cannot draft: give it with --mmproj", path_of(draft));
+        return vr_fail(err, VR_EUSAGE, "%s is a vision projector (mmproj), not a draft model: give it with --mmproj",
+                       path_of(draft));
     if (is_half(draft))
-        return vr_fail(err, VR_EUSAGE, "%s is a '%s' head, not a model of its own: only ordinary models can draft here",
+        return vr_fail(err, VR_EUSAGE, "%s is a '%s' draft head; only complete models are supported as draft models",
                        path_of(draft), draft->arch);
     const struct vr_model *cannot = is_recurrent(m) ? m : is_recurrent(draft) ? draft : NULL;
     if (cannot)
-        return vr_fail(
-            err, VR_EUSAGE,
-            "%s keeps a state that cannot be taken back when a guess was wrong, so drafting does not work with it",
-            path_of(cannot));
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is recurrent: its state cannot be rolled back when drafted tokens are rejected, so it "
+                       "cannot be used for speculative decoding",
+                       path_of(cannot));
     if (strcmp(tokenizer_of(m), tokenizer_of(draft)) != 0)
-        return vr_fail(err, VR_EUSAGE, "%s cannot draft for %s: its tokenizer is '%s', the model's is '%s'",
+        return vr_fail(err, VR_EUSAGE, "%s cannot be the draft model of %s: its tokenizer is '%s', the model's is '%s'",
                        path_of(draft), m->name, tokenizer_of(draft), tokenizer_of(m));
     uint32_t more = m->n_vocab > draft->n_vocab ? m->n_vocab - draft->n_vocab : draft->n_vocab - m->n_vocab;
     if (more > VR_DRAFT_VOCAB_SLACK)
         return vr_fail(err, VR_EUSAGE,
-                       "%s cannot draft for %s: it has %" PRIu32 " tokens, the model has %" PRIu32
-                       "; take a draft of the same family",
+                       "%s cannot be the draft model of %s: its vocabulary has %" PRIu32
+                       " tokens, the model's has %" PRIu32 "; use a draft model of the same family",
                        path_of(draft), m->name, draft->n_vocab, m->n_vocab);
     return same_special(m, draft, "bos", err) && same_special(m, draft, "eos", err) && same_tokens(m, draft, err);
 }
@@ -157,10 +159,9 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
 bool vr_pair_mmproj(const struct vr_model *mmproj, struct vr_err *err)
 {
     if (strcmp(mmproj->arch, "clip") == 0) return true;
-    return vr_fail(
-        err, VR_EUSAGE,
-        "%s is a '%s' model, not an mmproj: the file that belongs to the model is usually called mmproj-*.gguf",
-        path_of(mmproj), mmproj->arch);
+    return vr_fail(err, VR_EUSAGE,
+                   "%s is a '%s' model, not a vision projector (mmproj), which is usually called mmproj-*.gguf",
+                   path_of(mmproj), mmproj->arch);
 }
 
 bool vr_pair_width(const struct vr_model *m, const struct vr_model *mmproj, uint32_t width, struct vr_err *err)
@@ -169,6 +170,6 @@ bool vr_pair_width(const struct vr_model *m, const struct vr_model *mmproj, uint
     uint64_t want = (uint64_t)m->n_embd * (1 + vr_model_u64(m, ".n_deepstack_layers", 0, 0));
     if (width == want) return true;
     return vr_fail(err, VR_EUSAGE,
-                   "%s belongs to another model: its embeddings have %" PRIu32 " numbers, those of %s have %" PRIu64,
+                   "%s belongs to another model: its embeddings have %" PRIu32 " dimensions, those of %s have %" PRIu64,
                    path_of(mmproj), width, m->name, want);
 }

@@ -1,4 +1,4 @@
-/* Files that belong to a model: a draft that guesses its tokens, an mmproj that turns pictures into its embeddings. */
+/* Files that belong to a model: a draft model for speculative decoding, a vision projector (mmproj). */
 #ifndef VR_GGUF_PAIR_H
 #define VR_GGUF_PAIR_H
 
@@ -11,8 +11,8 @@ bool vr_pair_model(const struct vr_model *m, struct vr_err *err) VR_MUST_CHECK;
 /* Tokens that a draft's vocabulary may have more or less; the engine's own limit. */
 #define VR_DRAFT_VOCAB_SLACK 128
 
-/* Whether `draft` can guess the tokens of `m`: an ordinary model with the same vocabulary, as the engine's speculation
- * asks for it (kind of tokenizer, special tokens, number of tokens within VR_DRAFT_VOCAB_SLACK, the text of each).
+/* Whether `draft` can draft for `m`: an ordinary model with the same vocabulary, as speculative decoding needs it
+ * (kind of tokenizer, special tokens, number of tokens within VR_DRAFT_VOCAB_SLACK, the text of each).
  * Reads both vocabularies. */
 bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err) VR_MUST_CHECK;
 

@@ -60,9 +60,9 @@ static const struct {
 static const struct {
     const char *magic, *what;
 } other_formats[] = {
-    { "FUGG", "a big-endian GGUF file: the engine reads only little-endian ones; convert it" },
-    { "lmgg", "a GGML file from before GGUF: convert it, or get a GGUF" },
-    { "tjgg", "a GGJT file from before GGUF: convert it, or get a GGUF" },
+    { "FUGG", "a big-endian GGUF file: the engine reads little-endian files only; convert it" },
+    { "lmgg", "a GGML file, older than GGUF: convert it, or download a GGUF" },
+    { "tjgg", "a GGJT file, older than GGUF: convert it, or download a GGUF" },
     { "PK\3\4", "a zip archive (PyTorch weights?): convert it to GGUF first" },
     { "<!DO", "a web page: the download failed" },
     { "<!do", "a web page: the download failed" },
@@ -80,7 +80,7 @@ static bool not_gguf(const char *path, const char magic[12], struct vr_err *err)
     if (magic[8] == '{')
         return vr_fail(err, VR_EFORMAT, "%s: not a GGUF file; it looks like safetensors: convert it to GGUF first",
                        path);
-    return vr_fail(err, VR_EFORMAT, "%s: not a GGUF file: it does not begin with the letters GGUF", path);
+    return vr_fail(err, VR_EFORMAT, "%s: not a GGUF file: it does not start with the magic GGUF", path);
 }
 
 /* The fixed part of the header. */
@@ -98,22 +98,22 @@ static bool read_counts(struct reader *r, struct vr_part_head *p, struct vr_err 
     if (!vr_cursor_u32(&r->c, &p->facts.version, err)) return false;
     if (p->facts.version != 0 && (p->facts.version & 0xffff) == 0)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: a big-endian GGUF file: the engine reads only little-endian ones; convert it", path);
+                       "%s: a big-endian GGUF file: the engine reads little-endian files only; convert it", path);
     if (p->facts.version < 2 || p->facts.version > 3)
-        return vr_fail(err, VR_EFORMAT, "%s: GGUF version %" PRIu32 "; versions 2 and 3 can be read", path,
+        return vr_fail(err, VR_EFORMAT, "%s: GGUF version %" PRIu32 " is not supported; 2 and 3 are", path,
                        p->facts.version);
     if (!vr_cursor_u64(&r->c, &n_tensors, err) || !vr_cursor_u64(&r->c, &n_meta, err)) return false;
     if (n_tensors > MAX_TENSORS)
-        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu64 " tensors, at most %d are possible: the file is damaged", path,
-                       n_tensors, MAX_TENSORS);
+        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu64 " tensors, but at most %d are allowed: the file is corrupt",
+                       path, n_tensors, MAX_TENSORS);
     if (n_meta > MAX_META)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: %" PRIu64 " metadata entries, at most %d are possible: the file is damaged", path, n_meta,
-                       MAX_META);
+                       "%s: %" PRIu64 " metadata entries, but at most %d are allowed: the file is corrupt", path,
+                       n_meta, MAX_META);
     if (n_tensors * MIN_TENSOR + n_meta * MIN_META > vr_cursor_left(&r->c))
         return vr_fail(err, VR_EFORMAT,
                        "%s: %" PRIu64 " metadata entries and %" PRIu64 " tensors do not fit into a file of %" PRIu64
-                       " bytes: the download is incomplete or the file is damaged",
+                       " bytes: the download is incomplete or the file is corrupt",
                        path, n_meta, n_tensors, r->c.size);
     p->facts.n_tensors = (uint32_t)n_tensors;
     p->n_meta = (uint32_t)n_meta;
@@ -127,8 +127,8 @@ static const char *read_name(struct reader *r, uint64_t max, struct vr_err *err)
     if (!vr_cursor_u64(&r->c, &n, err)) return NULL;
     if (n == 0 || n > max)
         return VR_FAIL_NULL(err, VR_EFORMAT,
-                            "%s: %s at byte %" PRIu64 " is %" PRIu64 " bytes long, 1 to %" PRIu64
-                            " are possible: the file is damaged",
+                            "%s: %s at byte %" PRIu64 " is %" PRIu64 " bytes long, but 1 to %" PRIu64
+                            " is allowed: the file is corrupt",
                             r->c.path, r->c.what, at, n, max);
     char text[MAX_KEY + 1];
     if (!vr_cursor_read(&r->c, text, n, err)) return NULL;
@@ -136,7 +136,7 @@ static const char *read_name(struct reader *r, uint64_t max, struct vr_err *err)
         if ((len = vr_utf8_len((const unsigned char *)text + i, n - i)) == 0 || (unsigned char)text[i] < ' ' ||
             text[i] == 127)
             return VR_FAIL_NULL(err, VR_EFORMAT,
-                                "%s: %s at byte %" PRIu64 " holds unprintable characters: the file is damaged",
+                                "%s: %s at byte %" PRIu64 " contains unprintable characters: the file is corrupt",
                                 r->c.path, r->c.what, at);
     const char *name = vr_arena_strndup(r->arena, text, n);
     if (!name) vr_fail_nomem(err, "reading a GGUF header");
@@ -147,7 +147,7 @@ static bool read_string(struct reader *r, struct vr_meta *e, struct vr_err *err)
 {
     if (!vr_cursor_u64(&r->c, &e->n, err)) return false;
     if (e->n > MAX_STRING)
-        return vr_fail(err, VR_EFORMAT, "%s: key '%s' holds a string of %" PRIu64 " bytes: the file is damaged",
+        return vr_fail(err, VR_EFORMAT, "%s: key '%s' has a string of %" PRIu64 " bytes: the file is corrupt",
                        r->c.path, e->key, e->n);
     if (e->n > KEEP_STRING || r->kept + e->n > KEEP_TOTAL) return vr_cursor_skip(&r->c, e->n, err);
     char text[KEEP_STRING];
@@ -207,12 +207,12 @@ static bool read_array(struct reader *r, struct vr_meta *e, struct vr_err *err)
     uint32_t type;
     if (!vr_cursor_u32(&r->c, &type, err) || !vr_cursor_u64(&r->c, &e->n, err)) return false;
     if (type >= VR_N_VALUE_TYPES || type == VR_V_ARRAY)
-        return vr_fail(err, VR_EFORMAT, "%s: key '%s' is an array of %s, which the engine cannot read", r->c.path,
+        return vr_fail(err, VR_EFORMAT, "%s: key '%s' is an array of %s, which the engine does not support", r->c.path,
                        e->key, type == VR_V_ARRAY ? "arrays" : "an unknown type");
     if (e->n > MAX_ELEMENTS)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: key '%s' claims %" PRIu64 " elements, at most %" PRIu64
-                       " are possible: the file is damaged",
+                       "%s: key '%s' has %" PRIu64 " elements, but at most %" PRIu64
+                       " are allowed: the file is corrupt",
                        r->c.path, e->key, e->n, MAX_ELEMENTS);
     e->elem_type = (enum vr_value_type)type;
     if (type != VR_V_STRING) return read_numbers(r, e, err);
@@ -237,7 +237,7 @@ static bool read_entry(struct reader *r, struct vr_meta *e, struct vr_err *err)
     if (!vr_cursor_u32(&r->c, &type, err)) return false;
     if (type >= VR_N_VALUE_TYPES)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: key '%s' has value type %" PRIu32 ", which GGUF does not have: the file is damaged",
+                       "%s: key '%s' has value type %" PRIu32 ", which GGUF does not define: the file is corrupt",
                        r->c.path, e->key, type);
     e->type = e->elem_type = (enum vr_value_type)type;
     e->n = 1;
@@ -256,16 +256,16 @@ static bool read_meta(struct reader *r, struct vr_part_head *p, struct vr_err *e
         struct vr_meta *e = &p->meta[i];
         if (!read_entry(r, e, err)) return false;
         if (!vr_names_add(&p->keys, e->key, i))
-            return vr_fail(err, VR_EFORMAT, "%s: key '%s' appears twice: the file is damaged", r->c.path, e->key);
+            return vr_fail(err, VR_EFORMAT, "%s: duplicate key '%s': the file is corrupt", r->c.path, e->key);
     }
     const struct vr_meta *a = vr_part_meta(p, "general.alignment");
     if (!a) return true;
     if (a->type != VR_V_U32)
-        return vr_fail(err, VR_EFORMAT, "%s: general.alignment is of type %s, it must be u32", r->c.path,
+        return vr_fail(err, VR_EFORMAT, "%s: general.alignment is of type %s, but must be u32", r->c.path,
                        value_types[a->type].name);
     r->alignment = (uint64_t)a->i64[0];
     if (r->alignment == 0 || (r->alignment & (r->alignment - 1)) != 0)
-        return vr_fail(err, VR_EFORMAT, "%s: general.alignment is %" PRIu64 ", it must be a power of two", r->c.path,
+        return vr_fail(err, VR_EFORMAT, "%s: general.alignment is %" PRIu64 ", but must be a power of two", r->c.path,
                        r->alignment);
     return true;
 }
@@ -276,22 +276,22 @@ static bool measure(const char *path, struct vr_tensor *t, struct vr_err *err)
     const struct vr_type *type = vr_type(t->type);
     if (!type)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: tensor '%s' has type %" PRIu32 ", which this engine does not know: the file is "
-                       "damaged or made for a newer engine",
+                       "%s: tensor '%s' has type %" PRIu32 ", which this engine does not support: the file is "
+                       "corrupt or made for a newer engine",
                        path, t->name, t->type);
     uint64_t n = 1;
     for (uint32_t d = 0; d < 4; d++) {
         if (t->ne[d] == 0 || t->ne[d] > MAX_DIM || n > MAX_DIM / t->ne[d])
             return vr_fail(err, VR_EFORMAT,
-                           "%s: tensor '%s' has an impossible shape (dimension %" PRIu32 " is %" PRIu64
-                           "): the file is damaged",
+                           "%s: tensor '%s' has an invalid shape (dimension %" PRIu32 " is %" PRIu64
+                           "): the file is corrupt",
                            path, t->name, d, t->ne[d]);
         n *= t->ne[d];
     }
     if (t->ne[0] % type->block)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: tensor '%s' has rows of %" PRIu64 " weights, but %s packs them by %" PRIu32
-                       ": the file is damaged",
+                       "%s: tensor '%s' has rows of %" PRIu64
+                       " weights, which is not a multiple of the %s block size %" PRIu32 ": the file is corrupt",
                        path, t->name, t->ne[0], type->name, type->block);
     t->bytes = vr_type_row_bytes(t->type, n);
     return true;
@@ -308,7 +308,7 @@ static bool read_tensor(struct reader *r, struct vr_tensor *t, struct vr_err *er
     if (!vr_cursor_u32(&r->c, &t->n_dims, err)) return false;
     if (t->n_dims > 4)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: tensor '%s' has %" PRIu32 " dimensions, at most 4 are possible: the file is damaged",
+                       "%s: tensor '%s' has %" PRIu32 " dimensions, but at most 4 are allowed: the file is corrupt",
                        r->c.path, t->name, t->n_dims);
     for (uint32_t d = 0; d < 4; d++) {
         t->ne[d] = 1;
@@ -322,10 +322,9 @@ static bool place(struct reader *r, struct vr_tensor *t, uint64_t data, uint64_t
 {
     if (t->offset != *expected)
         return vr_fail(err, VR_EFORMAT,
-                       "%s: tensor '%s' lies at offset %" PRIu64 " of the data, %s %" PRIu64
-                       ", the end of the one before it: the file is damaged",
-                       r->c.path, t->name, t->offset,
-                       t->offset < *expected ? "overlapping what ends at" : "with a gap behind", *expected);
+                       "%s: tensor '%s' is at data offset %" PRIu64 ", %s %" PRIu64
+                       ", where the previous tensor ends: the file is corrupt",
+                       r->c.path, t->name, t->offset, t->offset < *expected ? "before" : "past", *expected);
     t->offset += data;
     *expected += (t->bytes + r->alignment - 1) / r->alignment * r->alignment;
     return true;
@@ -349,7 +348,7 @@ static bool read_tensors(struct reader *r, struct vr_part_head *p, uint16_t part
         const struct vr_tensor *last = &p->tensors[p->facts.n_tensors - 1];
         struct vr_num missing;
         return vr_fail(err, VR_EFORMAT,
-                       "%s: the file is cut short by %s bytes: tensor '%s' ends at byte %" PRIu64
+                       "%s: the file is truncated by %s bytes: tensor '%s' ends at byte %" PRIu64
                        ", past the end of the file (%" PRIu64 "); download it again",
                        r->c.path, vr_fmt_count(&missing, last->offset + last->bytes - r->c.size), t->name,
                        t->offset + t->bytes, r->c.size);
@@ -363,8 +362,7 @@ static int open_file(const char *path, uint64_t *size, struct vr_err *err)
     VR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) != 0) return vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno)), -1;
-    if (S_ISDIR(st.st_mode))
-        return vr_fail(err, VR_EIO, "%s: this is a directory; give the .gguf file in it", path), -1;
+    if (S_ISDIR(st.st_mode)) return vr_fail(err, VR_EIO, "%s: is a directory; give the .gguf file in it", path), -1;
     if (!S_ISREG(st.st_mode)) return vr_fail(err, VR_EIO, "%s: not a regular file", path), -1;
     *size = (uint64_t)st.st_size;
     int keep = fd;

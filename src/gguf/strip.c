@@ -48,8 +48,8 @@ static bool put_entry(struct vr_buf *b, int fd, const char *path, const struct v
         ssize_t n = pread(fd, chunk, want, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0)
-            return vr_fail(err, VR_EIO, "%s: cannot read '%s' again: %s", path, e->key,
-                           n < 0 ? strerror(errno) : "the file has become shorter");
+            return vr_fail(err, VR_EIO, "%s: cannot reread '%s': %s", path, e->key,
+                           n < 0 ? strerror(errno) : "the file was truncated meanwhile");
         vr_buf_add(b, chunk, (size_t)n);
         at += (uint64_t)n;
     }

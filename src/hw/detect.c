@@ -43,7 +43,7 @@ static void show_as_many(struct vr_machine *m, const char *text)
             m->links[m->n_links++] = l;
         }
     }
-    vr_machine_note(m, "GGML_CUDA_DEVICES shows %zu card%s as %zu.", n_cards, n_cards == 1 ? "" : "s", m->n_devices);
+    vr_machine_note(m, "GGML_CUDA_DEVICES shows %zu GPU%s as %zu.", n_cards, n_cards == 1 ? "" : "s", m->n_devices);
 }
 
 bool vr_machine_detect(const struct vr_detect *opts, struct vr_machine *out, struct vr_err *err)
@@ -58,7 +58,7 @@ bool vr_machine_detect(const struct vr_detect *opts, struct vr_machine *out, str
     char slot[32] = "";
     unsigned cards = out->n_devices ? 0 : vr_sysfs_count_nvidia(sysfs, slot, sizeof slot);
     if (cards && !out->note[0])
-        vr_machine_note(out, "%u NVIDIA card%s on the bus (%s), but no driver answers: install NVIDIA's.", cards,
+        vr_machine_note(out, "%u NVIDIA GPU%s on the bus (%s), but the NVIDIA driver is not loaded: install it.", cards,
                         cards == 1 ? " is" : "s are", slot);
     vr_sysfs_read(sysfs, out);
     vr_machine_number(out);

@@ -126,10 +126,10 @@ bool vr_host_read(const char *sysfs, const char *proc, struct vr_host *out, stru
     *out = (struct vr_host){ 0 };
     char path[PATH_MAX], text[8192];
     if (!vr_sysfs_text(text, sizeof text, "%s/meminfo", proc))
-        return vr_fail(err, VR_EIO, "%s/meminfo: %s: the host's memory is unknown; is /proc mounted?", proc,
+        return vr_fail(err, VR_EIO, "%s/meminfo: %s: cannot determine host memory; is /proc mounted?", proc,
                        strerror(errno));
     if (!meminfo(text, "MemTotal", &out->ram_total_bytes))
-        return vr_fail(err, VR_EFORMAT, "%s/meminfo: no MemTotal: the host's memory is unknown", proc);
+        return vr_fail(err, VR_EFORMAT, "%s/meminfo: no MemTotal: cannot determine host memory", proc);
     if (!meminfo(text, "MemAvailable", &out->ram_free_bytes)) meminfo(text, "MemFree", &out->ram_free_bytes);
     if (out->ram_free_bytes > out->ram_total_bytes) out->ram_free_bytes = out->ram_total_bytes;
     read_cgroup(sysfs, proc, out);

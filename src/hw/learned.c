@@ -101,7 +101,7 @@ bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, stru
     VR_AUTO_BUF text = { 0 };
     if (!vr_file_read(path, MAX_FILE, &text, err)) return false;
     if (!vr_learned_parse(vr_buf_str(&text), text.n, out))
-        return vr_fail(err, VR_EFORMAT, "%s is not what this program writes there; delete it", path);
+        return vr_fail(err, VR_EFORMAT, "%s is corrupt; delete it", path);
     size_t n = 0;
     for (size_t i = 0; i < out->n; i++)
         if (out->rows[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->rows[n++] = out->rows[i];

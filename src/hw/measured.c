@@ -57,7 +57,7 @@ size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved
         const char *other = strcmp(d->measured.driver, m->driver) ? "driver" : "engine";
         if (!strcmp(d->measured.driver, m->driver) && !strcmp(d->measured.engine, engine)) continue;
         d->measured.runtime_bytes = d->measured.blas_bytes = 0;
-        vr_machine_note(m, "%s was measured with another %s: run 'vram-llm bench' again.", d->id, other);
+        vr_machine_note(m, "%s was calibrated with another %s: run 'vram-llm bench' again.", d->id, other);
     }
     const struct vr_host *h = &saved->host;
     if (h->measured.when[0] && !strcmp(m->host.cpu, h->cpu) && m->host.cores == h->cores &&

@@ -169,15 +169,15 @@ static bool open_library(struct nvml *n, const char *library, struct vr_machine 
     }
     load_symbols(n);
     if (!n->init || !n->shutdown || !n->count || !n->by_index) {
-        vr_machine_note(m, "%s is not NVIDIA's management library: its first functions are missing.", n->path);
+        vr_machine_note(m, "%s is not NVIDIA's management library (NVML): required functions are missing.", n->path);
         dlclose(n->lib);
         return false;
     }
     int rc = n->init();
     if (rc == NVML_OK) return true;
-    vr_machine_note(m, "The NVIDIA driver does not answer: %s (%d)%s.", why(n, rc), rc,
+    vr_machine_note(m, "The NVIDIA driver does not respond: %s (%d)%s.", why(n, rc), rc,
                     rc == NVML_DRIVER_NOT_LOADED  ? "; load it with modprobe nvidia, or reboot"
-                    : rc == NVML_VERSION_MISMATCH ? "; it was updated while the old one was running: reboot"
+                    : rc == NVML_VERSION_MISMATCH ? "; it was updated while in use: reboot"
                                                   : "");
     dlclose(n->lib);
     return false;
@@ -254,14 +254,14 @@ static void note_gaps(struct vr_device *d)
         { !d->total_bytes, "its memory" },
         { !d->uuid[0], "its UUID" },
         { !d->pci[0], "its PCI address" },
-        { !d->pcie_gen || !d->pcie_lanes, "its link" },
-        { !(d->bandwidth_gbs > 0), "its memory's speed" },
+        { !d->pcie_gen || !d->pcie_lanes, "its PCIe link" },
+        { !(d->bandwidth_gbs > 0), "its memory bandwidth" },
         { !d->cc_major, "its compute capability" },
     };
     size_t n = 0;
     for (size_t i = 0; i < VR_COUNT(gaps); i++) {
         if (!gaps[i].missing || n >= sizeof d->note) continue;
-        n += (size_t)snprintf(d->note + n, sizeof d->note - n, "%s%s", n ? ", " : "the driver does not tell ",
+        n += (size_t)snprintf(d->note + n, sizeof d->note - n, "%s%s", n ? ", " : "the driver does not report ",
                               gaps[i].what);
     }
     vr_gpu_fill(d);
@@ -279,7 +279,8 @@ static bool read_device(const struct nvml *n, unsigned index, struct card **h, s
     }
     if (rc != NVML_OK) {
         vr_machine_note(m, "NVIDIA device %u is left out: %s (%d)%s.", index, why(n, rc), rc,
-                        rc == NVML_GPU_IS_LOST ? "; it fell off the bus: check its power and seat, then reboot" : "");
+                        rc == NVML_GPU_IS_LOST ? "; it has fallen off the bus: check its power and seating, then reboot"
+                                               : "");
         return false;
     }
     if (ASK(n, name, *h, d->name, sizeof d->name))

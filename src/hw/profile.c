@@ -151,14 +151,14 @@ struct place {
 static bool get_text(const struct place *p, const struct field *f, const json_t *v, char *out)
 {
     const char *s = json_string_value(v);
-    if (!s) return REFUSE(p, f->key, "must be text");
+    if (!s) return REFUSE(p, f->key, "must be a string");
     size_t n = strlen(s);
     if (!n && f->needed) return REFUSE(p, f->key, "is empty");
-    if (n >= f->size) return REFUSE(p, f->key, "is %zu bytes long, at most %zu are kept", n, f->size - 1);
+    if (n >= f->size) return REFUSE(p, f->key, "is %zu bytes long, but at most %zu are allowed", n, f->size - 1);
     bool lines = !strcmp(f->key, "note");
     for (const char *c = s; *c; c++)
         if (iscntrl((unsigned char)*c) && !(lines && *c == '\n'))
-            return REFUSE(p, f->key, "holds a control character (0x%02x)", (unsigned char)*c);
+            return REFUSE(p, f->key, "contains a control character (0x%02x)", (unsigned char)*c);
     memcpy(out, s, n + 1);
     return true;
 }
@@ -168,7 +168,7 @@ static bool get_number(const struct place *p, const struct field *f, const json_
     if (!json_is_number(v)) return REFUSE(p, f->key, "must be a number");
     double x = json_number_value(v);
     bool whole = f->kind == U16 || f->kind == U32 || f->kind == INT;
-    if (whole && x != floor(x)) return REFUSE(p, f->key, "is %g, but must be a whole number", x);
+    if (whole && x != floor(x)) return REFUSE(p, f->key, "is %g, but must be an integer", x);
     if (x < f->min && f->min >= 0) return REFUSE(p, f->key, "is %.15g, but cannot be less than %g", x, f->min);
     if (x < f->min || x > f->max)
         return REFUSE(p, f->key, "is %.15g, which is not between %g and %.15g", x, f->min, f->max);
@@ -183,7 +183,7 @@ static bool get_capability(const struct place *p, const struct field *f, const j
     unsigned major, minor;
     int end = 0;
     if (!s || s[strspn(s, "0123456789.")] || sscanf(s, "%2u.%2u%n", &major, &minor, &end) != 2 || s[end])
-        return REFUSE(p, f->key, "must be text like \"8.6\"");
+        return REFUSE(p, f->key, "must be a string like \"8.6\"");
     d->cc_major = (uint16_t)major;
     d->cc_minor = (uint16_t)minor;
     return true;
@@ -305,7 +305,7 @@ static bool read_device(struct place *p, size_t i, json_t *o, struct vr_device *
     if (!d->backend[0]) {
         const struct vr_gpu *known = vr_gpu_known(d->name, d->total_bytes / VR_MIB);
         if (!known)
-            return REFUSE(p, "backend", "is missing (CUDA, ROCm, Vulkan or SYCL), and '%s' is not a card we know",
+            return REFUSE(p, "backend", "is missing (CUDA, ROCm, Vulkan or SYCL), and '%s' is not a known GPU",
                           d->name);
         snprintf(d->backend, sizeof d->backend, "%s", known->backend);
     }
@@ -322,7 +322,7 @@ static bool read_link(struct place *p, size_t i, json_t *o, struct vr_machine *m
     if (!get_object(p, o, link_fields, VR_COUNT(link_fields), &l)) return false;
     if (l.a >= l.b) return REFUSE(p, "a", "is %u, but must be less than b (%u)", l.a, l.b);
     if (l.b >= m->n_devices) return REFUSE(p, "b", "is %u, but there are only %zu devices", l.b, m->n_devices);
-    if (vr_machine_link(m, l.a, l.b)) return REFUSE(p, "a", "and b (%u and %u) were linked before", l.a, l.b);
+    if (vr_machine_link(m, l.a, l.b)) return REFUSE(p, "a", "and b (%u and %u) are linked twice", l.a, l.b);
     m->links[m->n_links++] = l;
     return true;
 }

@@ -87,7 +87,7 @@ static bool choose(const struct vr_machine *m, const char *list, uint32_t *chose
     char entry[128], all[640];
     *chosen = 0;
     while (next_entry(&list, entry, sizeof entry)) {
-        if (!*entry) return vr_fail(err, VR_EUSAGE, "--devices has an empty entry; write for example --devices 0,2");
+        if (!*entry) return vr_fail(err, VR_EUSAGE, "--devices has an empty entry; e.g. --devices 0,2");
         uint32_t mask = named(m, entry);
         if (!mask && !m->n_devices)
             return vr_fail(err, VR_EUSAGE, "--devices names '%s', but this machine has no devices", entry);
@@ -138,7 +138,7 @@ static bool parse_reserves(const struct vr_machine *m, const char *list, uint64_
         return vr_fail(
             err, VR_EUSAGE,
             "--reserve-mib has %zu values, but this machine has %zu device%s: give one value for all, or one "
-            "per device in this order, chosen or not: %s",
+            "per device in this order, used or not: %s",
             n, m->n_devices, m->n_devices == 1 ? "" : "s", all);
     }
     for (size_t i = 1; n == 1 && i < VR_MAX_DEVICES; i++) bytes[i] = bytes[0];

@@ -55,9 +55,9 @@ static bool parse_size(const char *item, const char *s, uint64_t *mib, struct vr
     if (!factor || !vr_parse_u64(number, 0, MAX_MIB, mib))
         return vr_fail(err, VR_EUSAGE, "--gpus: '%s': '%s' is not a size in MiB, like 24576 or 24GiB", item, s);
     *mib *= factor;
-    if (*mib > MAX_MIB) return vr_fail(err, VR_EUSAGE, "--gpus: '%s': %s is more than any card has", item, s);
+    if (*mib > MAX_MIB) return vr_fail(err, VR_EUSAGE, "--gpus: '%s': %s is more than any GPU has", item, s);
     if (*mib < MIN_MIB)
-        return vr_fail(err, VR_EUSAGE, "--gpus: '%s': %s MiB is too little for a card; for GiB write %sGiB", item, s,
+        return vr_fail(err, VR_EUSAGE, "--gpus: '%s': %s MiB is too little for a GPU; for GiB write %sGiB", item, s,
                        *number ? number : "24");
     return true;
 }
@@ -67,11 +67,11 @@ static bool unknown_name(const char *name, struct vr_err *err)
     const char *like = vr_gpu_nearest(name);
     if (like)
         return vr_fail(err, VR_EUSAGE,
-                       "--gpus: no card called '%s' is known; did you mean '%s'? For any other card give its "
+                       "--gpus: unknown GPU '%s'; did you mean '%s'? For any other GPU give its "
                        "memory: '%s:MiB' or '%s:MiB:GB/s'",
                        name, like, name, name);
     return vr_fail(err, VR_EUSAGE,
-                   "--gpus: no card called '%s' is known; give its memory in MiB, and its GB/s if you know them: "
+                   "--gpus: unknown GPU '%s'; give its memory in MiB, and its GB/s if you know them: "
                    "'%s:24576:936'",
                    name, name);
 }
@@ -134,13 +134,13 @@ static bool parse_device(const char *item, const char *name, const char *size, c
 {
     uint64_t mib = 0;
     double gbs = 0;
-    if (!*name) return vr_fail(err, VR_EUSAGE, "--gpus: '%s' does not name a card", item);
-    if (strlen(name) >= sizeof d->name) return vr_fail(err, VR_EUSAGE, "--gpus: '%.60s...' is too long a name", name);
+    if (!*name) return vr_fail(err, VR_EUSAGE, "--gpus: '%s' does not name a GPU", item);
+    if (strlen(name) >= sizeof d->name) return vr_fail(err, VR_EUSAGE, "--gpus: the name '%.60s...' is too long", name);
     for (const char *c = name; *c; c++)
-        if (iscntrl((unsigned char)*c)) return vr_fail(err, VR_EUSAGE, "--gpus: a name holds a control character");
+        if (iscntrl((unsigned char)*c)) return vr_fail(err, VR_EUSAGE, "--gpus: a name contains a control character");
     if (size && !parse_size(item, size, &mib, err)) return false;
     if (speed && (!vr_parse_double(speed, &gbs) || !(gbs >= 1 && gbs <= 1e5)))
-        return vr_fail(err, VR_EUSAGE, "--gpus: '%s': '%s' is not a memory speed in GB/s, like 936", item, speed);
+        return vr_fail(err, VR_EUSAGE, "--gpus: '%s': '%s' is not a memory bandwidth in GB/s, like 936", item, speed);
     const struct vr_gpu *g = vr_gpu_meant(name, mib);
     if (!g && !mib) return unknown_name(name, err);
     if (g && !mib && (!check_typed_size(name, g, err) || !check_one_size(name, err))) return false;
@@ -156,12 +156,12 @@ static bool parse_device(const char *item, const char *name, const char *size, c
 static bool parse_item(char *item, struct vr_machine *m, struct vr_err *err)
 {
     item = trim(item);
-    if (!*item) return vr_fail(err, VR_EUSAGE, "--gpus: an entry is empty; separate cards with one comma");
+    if (!*item) return vr_fail(err, VR_EUSAGE, "--gpus: an entry is empty; separate GPUs with one comma");
     char whole[MAX_ITEM];
     snprintf(whole, sizeof whole, "%s", item);
     uint64_t count;
     char *name = take_count(item, &count);
-    if (count == 0) return vr_fail(err, VR_EUSAGE, "--gpus: '%s' asks for no cards", whole);
+    if (count == 0) return vr_fail(err, VR_EUSAGE, "--gpus: '%s' asks for 0 GPUs", whole);
     if (count > VR_MAX_DEVICES - m->n_devices)
         return vr_fail(err, VR_EUSAGE, "--gpus: '%s' makes more than %d devices", whole, VR_MAX_DEVICES);
     char *parts[3] = { name, NULL, NULL };
@@ -188,7 +188,7 @@ bool vr_spec_parse(const char *text, struct vr_machine *out, struct vr_err *err)
         size_t n = strcspn(s, ",");
         char item[MAX_ITEM];
         if (n >= sizeof item)
-            return vr_fail(err, VR_EUSAGE, "--gpus: an entry is longer than %d letters", MAX_ITEM - 1);
+            return vr_fail(err, VR_EUSAGE, "--gpus: an entry is longer than %d characters", MAX_ITEM - 1);
         memcpy(item, s, n);
         item[n] = '\0';
         if (!parse_item(item, out, err)) return false;

@@ -167,7 +167,7 @@ static bool read_memory(const struct card *c, struct vr_device *d)
             d->free_bytes = used < d->total_bytes ? d->total_bytes - used : 0;
         else {
             d->free_bytes = vr_device_free_guess(d->total_bytes);
-            snprintf(d->note, sizeof d->note, "the driver does not tell what is used");
+            snprintf(d->note, sizeof d->note, "the driver does not report used memory");
         }
         return d->total_bytes > 0;
     }
@@ -176,7 +176,7 @@ static bool read_memory(const struct card *c, struct vr_device *d)
         return false;
     if (!vr_sysfs_u64(&d->free_bytes, "%s/lmem_avail_bytes", c->dir)) {
         d->free_bytes = vr_device_free_guess(d->total_bytes);
-        snprintf(d->note, sizeof d->note, "the driver does not tell what is used");
+        snprintf(d->note, sizeof d->note, "the driver does not report used memory");
     }
     if (d->free_bytes > d->total_bytes) d->free_bytes = d->total_bytes;
     return d->total_bytes > 0;
@@ -192,15 +192,15 @@ static void add_card(const char *root, const struct card *c, struct vr_machine *
     if (!told) {
         /* an Intel processor's graphics have no memory to tell of; only a card that we know is worth a word */
         if (c->vendor == VENDOR_AMD || vr_gpu_known(d.name, 0))
-            vr_machine_note(m, "%s (%s) is left out: its driver does not tell how much memory it has.", d.name, c->pci);
+            vr_machine_note(m, "%s (%s) is left out: its driver does not report its memory size.", d.name, c->pci);
         return;
     }
     const struct vr_gpu *known = vr_gpu_known(d.name, d.total_bytes / VR_MIB);
     bool whole = known && d.total_bytes / VR_MIB > known->mib / 2; /* a small card, all of it */
     if (d.total_bytes < OWN_VRAM_MIN && !whole) {
         struct vr_num mib;
-        vr_machine_note(m, "%s (%s) is left out: integrated, with %s MiB set aside from the host's memory.", d.name,
-                        c->pci, vr_fmt_mib(&mib, d.total_bytes, 0));
+        vr_machine_note(m, "%s (%s) is left out: integrated GPU with %s MiB reserved from host memory.", d.name, c->pci,
+                        vr_fmt_mib(&mib, d.total_bytes, 0));
         return;
     }
     char id[24];

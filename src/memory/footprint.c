@@ -37,8 +37,8 @@ static bool check_type(uint32_t type, const char *what, struct vr_err *err)
     for (size_t i = 0; t && t->name && i < VR_COUNT(names); i++)
         if (strcmp(t->name, names[i]) == 0) return true;
     return vr_fail(err, VR_EUSAGE,
-                   "the %s cache cannot be of type %s: use f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl",
-                   what, t && t->name ? t->name : "unknown");
+                   "the %s cache cannot have type %s: use f32, f16, bf16, q8_0, q5_1, q5_0, q4_1, q4_0 or iq4_nl", what,
+                   t && t->name ? t->name : "unknown");
 }
 
 /* A block of a quantized type must not straddle heads (flash attention) or rows. */
@@ -53,19 +53,20 @@ static bool check_block(const struct job *j, uint32_t type, bool is_k, struct vr
         uint64_t row = is_k ? l->k : l->v;
         if (j->flash && i < j->s->n_trunk && head % t->block != 0)
             return vr_fail(err, VR_EUSAGE,
-                           "a %s cache of type %s needs heads of a multiple of %" PRIu32 " values, layer %" PRIu32
-                           " has %" PRIu32 ": use f16",
+                           "a %s cache of type %s needs a head size that is a multiple of %" PRIu32
+                           ", but layer %" PRIu32 " has %" PRIu32 ": use f16",
                            what, t->name, t->block, i, head);
         if (l->kv && (is_k || !j->s->mla) && row % t->block != 0)
             return vr_fail(err, VR_EUSAGE,
-                           "a %s cache of type %s needs rows of a multiple of %" PRIu32 " values, layer %" PRIu32
-                           " has %" PRIu64 ": use f16",
+                           "a %s cache of type %s needs a row size that is a multiple of %" PRIu32
+                           ", but layer %" PRIu32 " has %" PRIu64 ": use f16",
                            what, t->name, t->block, i, row);
         uint64_t index = is_k ? l->index_k : l->index_v;
         bool has_index = l->index || (l->ratio == CSA_RATIO && is_k);
         if (has_index && (is_k || !j->s->mla) && index % t->block != 0)
-            return vr_fail(err, VR_EUSAGE, "the indexer's %s cache cannot be of type %s (%" PRIu64 " values): use f16",
-                           what, t->name, index);
+            return vr_fail(err, VR_EUSAGE,
+                           "the indexer's %s cache cannot have type %s (rows of %" PRIu64 " values): use f16", what,
+                           t->name, index);
     }
     return true;
 }
@@ -75,21 +76,26 @@ static bool check(const struct job *j, const struct vr_model *m, struct vr_err *
     const struct vr_context *c = j->c;
     enum cache cache = j->s->arch->cache;
     if (c->n_seq > MAX_SEQ)
-        return vr_fail(err, VR_EUSAGE, "%" PRIu32 " sequences: the engine takes at most %d", c->n_seq, MAX_SEQ);
+        return vr_fail(err, VR_EUSAGE, "%" PRIu32 " sequences: the engine supports at most %d (--n-seq)", c->n_seq,
+                       MAX_SEQ);
     if (c->n_ctx > MAX_CTX)
-        return vr_fail(err, VR_EUSAGE, "a context of %" PRIu32 " tokens: at most %" PRIu32, c->n_ctx, MAX_CTX);
+        return vr_fail(err, VR_EUSAGE,
+                       "a context of %" PRIu32 " tokens: at most %" PRIu32 " are supported (--n-ctx)"
+                       " are supported (--n-ctx)",
+                       c->n_ctx, MAX_CTX);
     if (c->n_ctx == 0 && vr_model_u64(m, ".context_length", 0, 0) == 0)
-        return vr_fail(err, VR_EUSAGE, "%s does not say its context size: set --n-ctx", m->name);
+        return vr_fail(err, VR_EUSAGE, "%s does not declare its training context: set --n-ctx", m->name);
     if (vr_model_u64(m, ".context_length", 0, 0) > MAX_CTX)
         return vr_fail(err, VR_EFORMAT,
-                       "%s says it was trained for more than %" PRIu32 " tokens: the header is damaged", m->name,
+                       "%s declares a training context of more than %" PRIu32 " tokens: the header is corrupt", m->name,
                        MAX_CTX);
     if (!check_type(c->type_k, "K", err) || !check_type(c->type_v, "V", err)) return false;
     if (c->type_k != c->type_v && (j->s->mla || cache == CACHE_DSV4))
-        return vr_fail(err, VR_EUSAGE, "K and V are one cache in this model: both must be of the same type");
+        return vr_fail(err, VR_EUSAGE,
+                       "this model has one cache for K and V: --cache-type-k and --cache-type-v must be the same");
     if (vr_type_is_quantized(c->type_v) && !j->flash)
         return vr_fail(err, VR_EUSAGE, "a V cache of type %s needs flash attention%s: turn it on, or use f16",
-                       vr_type(c->type_v)->name, c->flash_attn ? ", which this model cannot use" : "");
+                       vr_type(c->type_v)->name, c->flash_attn ? ", which this model does not support" : "");
     return check_block(j, c->type_k, true, err) && check_block(j, c->type_v, false, err);
 }
 
@@ -244,12 +250,12 @@ static bool compute(struct job *j, const struct vr_model *m, struct vr_err *err)
         add_layer(j, i);
     }
     if (j->overflow)
-        return vr_fail(err, VR_EFORMAT, "%s: its caches would be larger than any memory: the header is damaged",
+        return vr_fail(err, VR_EFORMAT, "%s: its KV cache would be larger than any memory: the header is corrupt",
                        m->name);
     vr_weights_add(m, s, j->c, f);
     sum_up(f);
-    if (!s->known) f->inexact = "this architecture is not in our table: it is taken for a plain transformer";
-    if (s->arch->draft) f->inexact = "a draft model: what it shares with its target is not known here";
+    if (!s->known) f->inexact = "this architecture is unknown and is treated as a plain transformer";
+    if (s->arch->draft) f->inexact = "a draft head: what it shares with its target model is not known";
     f->exact = f->inexact == NULL;
     return true;
 }

@@ -30,7 +30,7 @@ static bool read_u32(const struct vr_model *m, const char *key, uint32_t i, uint
 {
     uint64_t v = vr_model_u64(m, key, i, fallback);
     if (v > MAX_VALUE)
-        return vr_fail(err, VR_EFORMAT, "%s: '%s%s' is %" PRIu64 ", more than any model has: the header is damaged",
+        return vr_fail(err, VR_EFORMAT, "%s: '%s%s' is %" PRIu64 ", more than any model has: the header is corrupt",
                        m->name, m->arch, key, v);
     *out = (uint32_t)v;
     return true;
@@ -59,7 +59,9 @@ static bool count_layers(const struct vr_model *m, struct shape *s, struct vr_er
         if (!vr_model_tensor(m, name)) n_mtp = 0;
     }
     if (n_mtp > n)
-        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu32 " layers for multi-token prediction of %" PRIu32 " in all",
+        return vr_fail(err, VR_EFORMAT,
+                       "%s: %" PRIu32 " of %" PRIu32
+                       " layers are for multi-token prediction (MTP): the header is corrupt",
                        m->name, n_mtp, n);
     if (s->arch->looped) {
         uint32_t loops = get_u32(m, ".num_loops", 1);
@@ -70,7 +72,8 @@ static bool count_layers(const struct vr_model *m, struct shape *s, struct vr_er
         n_mtp = 1; /* the engine books it as one, and still gives it KV */
     }
     if (all == 0 || all > MAX_LAYERS)
-        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu64 " layers: the engine takes 1 to %d", m->name, all, MAX_LAYERS);
+        return vr_fail(err, VR_EFORMAT, "%s: %" PRIu64 " layers: the engine supports 1 to %d", m->name, all,
+                       MAX_LAYERS);
     s->n_layers = (uint32_t)all;
     s->n_trunk = s->n_layers - n_mtp;
     return true;
@@ -263,7 +266,8 @@ static bool find_state(const struct vr_model *m, struct shape *s, struct vr_err 
             !read_u32(m, ".ssm.state_size", 0, 0, &state, err) || !read_u32(m, ".ssm.group_count", 0, 0, &group, err))
             return false;
         if (s->arch->ungrouped) group = 0;
-        if (conv > 4096 || group > 65536) return vr_fail(err, VR_EFORMAT, "%s: absurd SSM sizes", m->name);
+        if (conv > 4096 || group > 65536)
+            return vr_fail(err, VR_EFORMAT, "%s: impossible SSM sizes: the header is corrupt", m->name);
         s->state_r = (conv > 0 ? conv - 1 : 0) * (inner + 2 * (uint64_t)group * state);
         s->state_s = (uint64_t)state * inner;
         break;
@@ -280,12 +284,14 @@ static bool find_state(const struct vr_model *m, struct shape *s, struct vr_err 
     case STATE_KDA:
         if (!read_u32(m, ".ssm.conv_kernel", 0, 0, &conv, err) || !read_u32(m, ".kda.head_dim", 0, 0, &a, err))
             return false;
-        if (conv > 4096 || a > 65536) return vr_fail(err, VR_EFORMAT, "%s: absurd KDA sizes", m->name);
+        if (conv > 4096 || a > 65536)
+            return vr_fail(err, VR_EFORMAT, "%s: impossible KDA sizes: the header is corrupt", m->name);
         s->state_r = 3 * (uint64_t)(conv > 0 ? conv - 1 : 3) * s->n_head * a;
         s->state_s = (uint64_t)a * a * s->n_head;
         break;
     case STATE_LINEAR:
-        if (s->layers[0].head_k > 65536) return vr_fail(err, VR_EFORMAT, "%s: absurd head size", m->name);
+        if (s->layers[0].head_k > 65536)
+            return vr_fail(err, VR_EFORMAT, "%s: impossible head size: the header is corrupt", m->name);
         s->state_s = (uint64_t)s->layers[0].head_k * s->layers[0].head_k * s->n_head;
         break;
     }
@@ -303,7 +309,7 @@ static bool find_extras(const struct vr_model *m, struct shape *s, struct vr_err
             !read_u32(m, ".hyper_connection.count", 0, 0, &hc, err))
             return false;
         if (kernel > 4096 || ngram > 4096 || hc > 4096)
-            return vr_fail(err, VR_EFORMAT, "%s: absurd n-gram embedding sizes", m->name);
+            return vr_fail(err, VR_EFORMAT, "%s: impossible n-gram embedding sizes: the header is corrupt", m->name);
         if (at < s->n_layers && kernel > 0) {
             s->layers[at].ple = true;
             s->state_ple = (uint64_t)(kernel - 1) * ngram * hc * s->n_embd;

@@ -414,7 +414,8 @@ static bool collect_groups(const struct builder *b, uint32_t s, bool movable, st
     for (uint32_t i = b->begin[s]; i < b->begin[s + 1]; i++) {
         struct group g = group_of(&b->members[i], movable);
         if (is_unit(&g) && !add_group(groups, n, &g))
-            return vr_fail(err, VR_EUSAGE, "layer %u would be in more than %d pieces: these are too many overrides", s,
+            return vr_fail(err, VR_EUSAGE,
+                           "layer %u would be split into more than %d units: use fewer --override-tensor patterns", s,
                            VR_MAX_UNITS);
     }
     return true;
@@ -532,7 +533,7 @@ static bool sort_members(struct builder *b, struct vr_err *err)
         b->members[at[station_of(b, t)]++] = (struct member){ t, target };
         if (t->role == VR_ROLE_INPUT && target >= 0)
             return vr_fail(err, VR_EUSAGE,
-                           "--override-tensor moves '%s' to a device, but the engine reads it on the host", t->name);
+                           "--override-tensor moves '%s' to a device, but the engine keeps it in host memory", t->name);
     }
     return true;
 }
@@ -543,7 +544,7 @@ static bool build_stations(struct builder *b, struct vr_err *err)
     const struct vr_model *m = b->ask->model;
     p->n_stations = b->ask->footprint->n_layers + 1;
     if (p->n_stations > VR_MAX_STATIONS)
-        return vr_fail(err, VR_EFORMAT, "%s has %u layers; at most %d can be planned", m->name, p->n_stations - 1,
+        return vr_fail(err, VR_EFORMAT, "%s has %u layers; the planner supports at most %d", m->name, p->n_stations - 1,
                        VR_MAX_STATIONS - 1);
     p->stations = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->stations);
     p->allow = vr_arena_alloc(b->arena, p->n_stations, sizeof *p->allow);

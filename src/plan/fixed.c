@@ -46,11 +46,10 @@ static bool find_target(const struct vr_ask *ask, const struct vr_built *built, 
         return true;
     }
     if ((size_t)o->device >= m->n_devices)
-        return vr_fail(err, VR_EUSAGE, "--override-tensor '%s' names device %d; there are %zu", o->pattern, o->device,
-                       m->n_devices);
-    return vr_fail(err, VR_EUSAGE,
-                   "--override-tensor '%s' names %s, which is left out of the plan; add it to --devices", o->pattern,
-                   m->devices[o->device].id);
+        return vr_fail(err, VR_EUSAGE, "--override-tensor '%s' names device %d, but there are %zu", o->pattern,
+                       o->device, m->n_devices);
+    return vr_fail(err, VR_EUSAGE, "--override-tensor '%s' names %s, which is not used; add it to --devices",
+                   o->pattern, m->devices[o->device].id);
 }
 
 bool vr_targets_init(struct vr_targets *t, const struct vr_ask *ask, const struct vr_built *built,
@@ -69,8 +68,8 @@ bool vr_targets_init(struct vr_targets *t, const struct vr_ask *ask, const struc
         int rc = ok ? regcomp(&t->items[i].regex, pattern, REG_EXTENDED | REG_NOSUB) : 0;
         if (rc) {
             regerror(rc, &t->items[i].regex, why, sizeof why);
-            ok = vr_fail(err, VR_EUSAGE, "--override-tensor '%s' is no regular expression: %s", f->overrides[i].pattern,
-                         why);
+            ok = vr_fail(err, VR_EUSAGE, "--override-tensor '%s' is not a regular expression: %s",
+                         f->overrides[i].pattern, why);
         }
         if (!ok) {
             vr_targets_done(t);
@@ -110,10 +109,10 @@ static bool split_fine(const struct vr_fixed *f, size_t n_devices, struct vr_err
                        n_devices);
     for (size_t i = 0; i < f->n_split; i++) {
         if (!isfinite(f->split[i]) || f->split[i] < 0)
-            return vr_fail(err, VR_EUSAGE, "--tensor-split has a value that is not a share: %g", f->split[i]);
+            return vr_fail(err, VR_EUSAGE, "--tensor-split has a value that is not a fraction: %g", f->split[i]);
         sum += f->split[i];
     }
-    if (sum <= 0) return vr_fail(err, VR_EUSAGE, "--tensor-split gives nothing to any device");
+    if (sum <= 0) return vr_fail(err, VR_EUSAGE, "--tensor-split: all values are 0");
     return true;
 }
 
@@ -136,7 +135,7 @@ bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_
     for (uint32_t i = 0; i < s; i++) p->allow[i] = UINT32_C(1) << VR_ON_HOST;
     for (size_t d = 0; d < f->n_split; d++) {
         if (counts[d] && d >= p->n_devices)
-            return vr_fail(err, VR_EUSAGE, "--tensor-split uses more than the %d devices that the engine takes",
+            return vr_fail(err, VR_EUSAGE, "--tensor-split uses more than %d devices, the engine's limit",
                            VR_MAX_PLACED);
         for (uint32_t i = 0; i < counts[d]; i++) p->allow[s++] = UINT32_C(1) << d;
     }

@@ -120,7 +120,8 @@ static void add_change(const struct polish *o, uint32_t s, const uint8_t *units,
     }
 }
 
-/* Slots s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to spare.
+/* Stations s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to
+ * spare.
  */
 static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32_t t, const uint8_t *tu)
 {
@@ -261,7 +262,7 @@ static bool accept(struct polish *o, const struct vr_placement *old, double *cos
     return false;
 }
 
-/* Slot s to device d; units that were with its core follow when `along`. */
+/* Station s to device d; units that were with its core follow when `along`. */
 static void move_core(struct polish *o, uint32_t s, uint32_t d, bool along)
 {
     uint8_t was = o->x->core[s];

@@ -108,7 +108,7 @@ static bool survey(const struct vr_problem *p, const struct vr_placement *x, str
         uint32_t d = x->core[s];
         if (d != VR_ON_HOST && d >= p->n_devices) return vr_fail(err, VR_EINTERNAL, "station %u is on no device", s);
         if (!allows(p->allow[s], kind_or_host(p, d)))
-            return vr_fail(err, VR_EINTERNAL, "station %u is where it must not be", s);
+            return vr_fail(err, VR_EINTERNAL, "station %u is on a device that is not allowed for it", s);
         if (d != last) {
             if (d == VR_ON_HOST) return vr_fail(err, VR_EINTERNAL, "station %u is on the host after a device", s);
             if (a->n_stations[d])

@@ -263,7 +263,7 @@ static bool conclude(struct solver *s, double low, struct vr_solution *out, stru
 {
     struct vr_err why;
     if (!vr_problem_account(s->p, &s->best, s->situation, &out->account, &why))
-        return vr_fail(err, VR_EINTERNAL, "the planner found a plan that is none: %s", why.msg);
+        return vr_fail(err, VR_EINTERNAL, "the planner produced an invalid plan: %s", why.msg);
     if (fabs(out->account.cost - s->best_cost) > 1e-9 * (1 + s->best_cost))
         return vr_fail(err, VR_EINTERNAL, "the planner counted %.9f ms for a plan of %.9f ms", s->best_cost,
                        out->account.cost);
@@ -290,8 +290,9 @@ bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limi
     struct vr_account a;
     memset(out, 0, sizeof *out);
     if (!vr_problem_check(p, err)) return false;
-    if (p->host_fixed_bytes > p->host_budget_bytes) return vr_fail(err, VR_ENOFIT, "the host is too small");
-    if (!enough(p)) return vr_fail(err, VR_ENOFIT, "nothing fits: there is not enough memory");
+    if (p->host_fixed_bytes > p->host_budget_bytes)
+        return vr_fail(err, VR_ENOFIT, "the host does not have enough memory");
+    if (!enough(p)) return vr_fail(err, VR_ENOFIT, "no placement fits: there is not enough memory");
     if (!new_placement(&s, &s.best) || !new_placement(&s, &s.found)) return vr_fail_nomem(err, "planning");
     solve_round(&s);
     double low = lowest(&s);
@@ -303,6 +304,6 @@ bool vr_solve(const struct vr_problem *p, unsigned situation, uint64_t work_limi
     }
     spare_host(&s);
     if (s.nomem) return vr_fail_nomem(err, "planning");
-    if (isinf(s.best_cost)) return vr_fail(err, VR_ENOFIT, "nothing fits");
+    if (isinf(s.best_cost)) return vr_fail(err, VR_ENOFIT, "no placement fits");
     return conclude(&s, low, out, err);
 }

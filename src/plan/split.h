@@ -5,8 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Slots (layers, and the output as the last) of each of n devices, from shares or counts. The engine's arithmetic, in
- * floats as it has them: counts that add up to n_stations come out as they are, shares may be off by one at a border.
+/* Stations (layers, and the output as the last) of each of n devices, from shares or counts. The engine's arithmetic,
+ * in floats as it has them: counts that add up to n_stations come out as they are, shares may be off by one at a
+ * border.
  */
 void vr_split_counts(const double *split, size_t n, uint32_t n_stations, uint32_t *counts);
 

@@ -69,7 +69,7 @@ static void on_stop(evutil_socket_t sig, short what, void *ctx)
     char open[16];
     snprintf(open, sizeof open, "%u", f->calls.n);
     vr_log_fields(VR_INFO, (const struct vr_field[]){ { "requests", open }, { 0 } },
-                  "stopping; requests that run may finish for %u s, a second signal ends them at once",
+                  "stopping: running requests have %u s to finish; a second signal ends them at once",
                   f->config->limits.stop_seconds);
     vr_conns_stop(f);
     vr_worker_stop(f, f->config->limits.stop_seconds * 1000);
@@ -94,7 +94,7 @@ static void on_reload(evutil_socket_t sig, short what, void *ctx)
     struct vr_auth *auth = c->reload(c->ctx, &keys, &err) ? make_auth(c, keys, &err) : NULL;
     SSL_CTX *tls = auth && c->tls_cert ? vr_tls_open(c->tls_cert, c->tls_key, &err) : NULL;
     if (!auth || (c->tls_cert && !tls)) {
-        vr_log(VR_ERROR, "%s; keys and certificate stay as they were", err.msg);
+        vr_log(VR_ERROR, "%s; API keys and certificate are unchanged", err.msg);
         vr_auth_free(auth);
         return;
     }
@@ -102,8 +102,8 @@ static void on_reload(evutil_socket_t sig, short what, void *ctx)
     f->auth = auth;
     SSL_CTX_free(f->tls);
     f->tls = tls;
-    vr_log(VR_INFO, "read again: %s%s", vr_auth_has_keys(auth) ? "API keys" : "the settings",
-           tls ? ", the certificate" : "");
+    vr_log(VR_INFO, "reloaded %s%s", vr_auth_has_keys(auth) ? "API keys" : "the settings",
+           tls ? " and the certificate" : "");
 }
 
 /* --- the loop --- */

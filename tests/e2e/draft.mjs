@@ -141,6 +141,6 @@ await test('cards with less memory than they report', async () => {
 });
 await test('a draft of another family', async () => {
   const r = await refused(model, ['--draft', other]);
-  must(r.code === 2 && /it has 1024 tokens, the model has 512/.test(r.text), JSON.stringify(r));
+  must(r.code === 2 && /its vocabulary has 1024 tokens, the model's has 512/.test(r.text), JSON.stringify(r));
 });
 done('draft');

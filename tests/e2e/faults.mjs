@@ -157,7 +157,7 @@ test('what was learned is used by the next start, and lowered by a load that sho
   equal(r.learned[id].hidden_bytes, 4 * GiB, 'a load that shows no more leaves it');
   fs.writeFileSync(file, JSON.stringify({ devices: { [id]: row(4 * GiB) } }));
   const doctor = execFileSync(binary, ['doctor'], { env: { ...process.env, ...cards, XDG_STATE_HOME: state }, encoding: 'utf8' });
-  ok(/learned\s+CUDA1: of the memory that it reports as free 4\.00 GiB cannot be had/.test(doctor) && doctor.includes(`rm ${file}`), doctor);
+  ok(/learned\s+CUDA1: 4\.00 GiB of the memory it reports as free cannot be allocated/.test(doctor) && doctor.includes(`rm ${file}`), doctor);
 });
 
 test('cards that GGML_CUDA_DEVICES shows several times: the engine sees each once, and counts as we do', async () => {
@@ -203,7 +203,7 @@ test('a file of what was learned that is broken is named', async () => {
   fs.mkdirSync(path.join(state, 'vram-llm'), { recursive: true });
   fs.writeFileSync(path.join(state, 'vram-llm', 'learned.json'), 'nonsense');
   const s = await serve({ env: { XDG_STATE_HOME: state } });
-  ok(/learned\.json is not what this program writes there; delete it/.test(s.text()), s.text());
+  ok(/learned\.json is corrupt; delete it/.test(s.text()), s.text());
 });
 
 test('a client that leaves is cancelled at once, at every phase, while the server is polled', async () => {
@@ -386,7 +386,7 @@ test('SIGHUP: the log is opened again, keys and certificate are read again, stre
   write('secret-key-two\n');
   s.kill('SIGHUP');
   const logged = (what) => eventually(() => `${what} in the log`, () => fs.existsSync(log) && what.test(fs.readFileSync(log, 'utf8')));
-  await logged(/read again: API keys, the certificate/);
+  await logged(/reloaded API keys and the certificate/);
   equal([await ask('secret-key-one'), await ask('secret-key-two')].map((r) => [r.status, r.cn]), [[401, 'second'], [200, 'second']], 'after');
   s.tell('tokens');
   ok((await streaming).text.includes('[DONE]'), 'the stream ended well');
@@ -394,7 +394,7 @@ test('SIGHUP: the log is opened again, keys and certificate are read again, stre
   fs.writeFileSync(key, 'nonsense');
   write('tiny\n');
   s.kill('SIGHUP');
-  await logged(/fewer than 8 characters.*stay as they were/);
+  await logged(/shorter than 8 characters.*are unchanged/);
   equal((await ask('secret-key-two')).status, 200, 'what cannot be read changes nothing');
   equal((await s.stop()).code, 0);
 });

@@ -37,7 +37,7 @@ test('forms of requests: each row is one connection and its replies', async () =
     ['gzip, chunked', `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n`, [501]],
     ['chunks in HTTP/1.0', `POST /v1/completions HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`, [400]],
     ['a hidden transfer encoding', `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding : chunked\r\n\r\n`, [400]],
-    ['a folded header', get('/health', 'Host: localhost\r\nX-A: 1\r\n  2\r\n'), [400]],
+    ['folded header lines', get('/health', 'Host: localhost\r\nX-A: 1\r\n  2\r\n'), [400]],
     ['a line that ends in LF', 'GET /health HTTP/1.1\nHost: localhost\n\n', [400]],
     ['one LF among CRLFs', 'GET /health HTTP/1.1\r\nHost: localhost\n\r\n', [400]],
     ['a CR alone', 'GET /health HTTP/1.1\r\nHost: local\rhost\r\n\r\n', [400]],
@@ -52,7 +52,7 @@ test('forms of requests: each row is one connection and its replies', async () =
     ['an address of another server', 'GET http://evil.example/health HTTP/1.1\r\nHost: localhost\r\n\r\n', [400]],
     ['HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', [400]],
     ['HTTP/1.2', 'GET /health HTTP/1.2\r\nHost: localhost\r\n\r\n', [505]],
-    ['TLS to a plain port', Buffer.from('16030100a5010000a10303', 'hex'), [400]],
+    ['https on an http port', Buffer.from('16030100a5010000a10303', 'hex'), [400]],
     ['a chunk size that is none', chunked('zz\r\n'), [400]],
     ['a chunk size with an extension', chunked(`${hex};a=b\r\n${body}\r\n0\r\n\r\n`), [400]],
     ['a chunk size with 0x', chunked(`0x${hex}\r\n`), [400]],
@@ -288,23 +288,23 @@ test('TLS: https works, streams too, a wrong key is a sentence', async () => {
   equal((await s.stop()).code, 0);
   const bad = await serve({ args: ['--tls-cert', cert, '--tls-key', other], ready: false });
   await bad.ended;
-  ok(/does not belong|mismatch/.test(bad.text()), bad.text());
+  ok(/does not match|mismatch/.test(bad.text()), bad.text());
 });
 
 test('one sentence for each thing that is wrong with the command line', async () => {
   const busy = await serve();
   const rows = [
     [['--port', String(busy.port)], /port \d+ on 127\.0\.0\.1 is taken by another program; stop it, or choose another --port/],
-    [['--host', '0.0.0.0'], /others can reach 0\.0\.0\.0: give an --api-key, or say --no-api-key/],
-    [['--host', '203.0.113.7', '--no-api-key'], /203\.0\.113\.7 is not an address of this computer/],
+    [['--host', '0.0.0.0'], /0\.0\.0\.0 is reachable from other machines: set --api-key, or --no-api-key/],
+    [['--host', '203.0.113.7', '--no-api-key'], /203\.0\.113\.7 is not an address of this machine/],
     [['--host', 'no.such.name.invalid', '--no-api-key'], /--host: 'no\.such\.name\.invalid'/],
-    [['--api-key', 'short'], /fewer than 8 characters/],
-    [['--api-key', 'long-enough', '--no-api-key'], /contradicts/],
+    [['--api-key', 'short'], /shorter than 8 characters/],
+    [['--api-key', 'long-enough', '--no-api-key'], /conflicts/],
     [['--api-key-file', '/nonexistent'], /\/nonexistent/],
-    [['--tls-cert', '/nonexistent'], /belong together/],
+    [['--tls-cert', '/nonexistent'], /must be given together/],
     [['--tls-cert', '/nonexistent', '--tls-key', '/nonexistent'], /\/nonexistent: /],
     [['--chat-template', '/nonexistent'], /\/nonexistent/],
-    [['--port', '99999'], /--port: '99999' is not a whole number from 0 to 65,535/],
+    [['--port', '99999'], /--port: '99999' is not an integer from 0 to 65,535/],
   ];
   for (const [args, want] of rows) {
     const s = await serve({ args, ready: false });
@@ -329,7 +329,7 @@ test('as a user who may neither read the file nor lock memory: one sentence each
   const secret = scratchFile('secret.gguf');
   fs.writeFileSync(secret, 'GGUF', { mode: 0o600 });
   fs.chmodSync(path.dirname(secret), 0o755);
-  const rows = [[`${binary} serve ${secret}`, /secret\.gguf: .*Permission denied/], [`${binary} serve ${model} --mlock`, /--mlock: this user may lock 64\.00 KiB of memory and the model has .*; raise it \(ulimit -l\) or leave --mlock out/]];
+  const rows = [[`${binary} serve ${secret}`, /secret\.gguf: .*Permission denied/], [`${binary} serve ${model} --mlock`, /--mlock: this user may lock 64\.00 KiB of memory, but the model takes .*: raise the limit \(ulimit -l\) or drop --mlock/]];
   for (const [command, want] of rows) {
     const r = as(command);
     ok(r.status > 0 && want.test(r.text) && r.text.trim().split('\n').length === 1, `${r.status} ${r.text}`);

@@ -88,10 +88,10 @@ const bomb = Buffer.from(red);
 bomb.writeUInt32BE(60000, 16);
 bomb.writeUInt32BE(60000, 20);
 const refusals = {
-  'an address elsewhere': [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/x.png' } }, /fetches nothing/],
+  'an address elsewhere': [{ type: 'image_url', image_url: { url: 'http://127.0.0.1/x.png' } }, /does not fetch/],
   'no base64': [{ type: 'image_url', image_url: { url: 'data:image/png;base64,!!!!' } }, /not valid base64/],
   'no picture': [{ type: 'image_url', image_url: { url: url(Buffer.from('RIFF....WAVEfmt ')) } }, /neither a PNG nor a JPEG/],
-  'half a picture': [picture(red.subarray(0, 60)), /cannot be read/],
+  'half a picture': [picture(red.subarray(0, 60)), /cannot be decoded/],
   'a huge one': [picture(bomb), /60000 x 60000 pixels/],
   'no address': [{ type: 'image_url', image_url: {} }, /must be a string/],
   sound: [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }, /takes text and pictures only/],
@@ -150,6 +150,6 @@ await test('on a virtual card, with a draft', async () => {
 });
 await test('an mmproj of another model', async () => {
   const r = await refused(model, ['--gpus', 'card:500', '--reserve-mib', '1', '--mmproj', narrow]);
-  must(r.code === 2 && /have 128 numbers, those of tiny have 256/.test(r.text), JSON.stringify(r));
+  must(r.code === 2 && /have 128 dimensions, those of tiny have 256/.test(r.text), JSON.stringify(r));
 });
 done('vision');

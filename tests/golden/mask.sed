@@ -4,4 +4,4 @@
 s/"ts":"[^"]*"/"ts":"T"/
 s/, [0-9,]+ ms\.$/, N ms./
 s/"plan_ms": [0-9.]+/"plan_ms": N/
-/not used by serve, because this engine has no/d
+/not used by serve: this engine was built without/d

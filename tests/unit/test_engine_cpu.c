@@ -70,7 +70,7 @@ static void test_nothing_works(void **state)
     build_stub("bad", "libggml-cpu-amx.so", "-DTRAPS");
     assert_false(vr_cpu_choose_in(scratch("bad"), path, sizeof path, &err));
     assert_int_equal(err.code, VR_EENGINE);
-    assert_contains(err.msg, "no CPU variant of the engine works on this processor: ");
+    assert_contains(err.msg, "no CPU backend of the engine works on this processor: ");
     assert_contains(err.msg, "libggml-cpu-amx.so failed (killed by signal");
     assert_int_equal(mkdir(scratch("empty"), 0755), 0);
     assert_false(vr_cpu_choose_in(scratch("empty"), path, sizeof path, &err));

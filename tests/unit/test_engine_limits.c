@@ -90,7 +90,7 @@ static void test_size(void **state)
     vr_buf_clear(&b);
     vr_buf_adds(&b, "root ::= ");
     for (int i = 0; i < 100; i++) vr_buf_addf(&b, "[a]{0,1999} ");
-    check("repeats add up", b.data, "add up");
+    check("repetitions add up", b.data, "add up");
     struct vr_err err = { 0 };
     assert_false(vr_limit_grammar("root ::= \0", 10, &err));
     assert_contains(err.msg, "NUL");

@@ -254,13 +254,13 @@ static void test_engine_refuses(void **state)
     t.load.flash_auto = false;
     t.load.context.flash_attn = false;
     t.load.context.type_v = vr_type_by_name("q8_0");
-    EXPECT_ERROR(prober("llama-3.1-8b"), &t, "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf: ", "no context",
+    EXPECT_ERROR(prober("llama-3.1-8b"), &t, "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf: ", "cannot create a context",
                  "its last words: ", "quantized V cache requires flash_attn");
     VR_CLEANUP(vr_prober_close) struct vr_prober p;
     make_model(scratch("missing.gguf"), false, 32);
     open_prober(scratch("missing.gguf"), &p);
     t = trial_on(1, 24000);
-    EXPECT_ERROR(&p, &t, "missing.gguf: the engine does not take this model", "tensor 'output_norm.weight' not found");
+    EXPECT_ERROR(&p, &t, "missing.gguf: the engine cannot load this model", "tensor 'output_norm.weight' not found");
 }
 
 static void test_engine_aborts(void **state)
@@ -270,7 +270,7 @@ static void test_engine_aborts(void **state)
     make_model(scratch("aborts.gguf"), true, 16); /* fewer than a head has, which this architecture asserts */
     open_prober(scratch("aborts.gguf"), &p);
     struct vr_trial t = trial_on(1, 24000);
-    EXPECT_ERROR(&p, &t, "aborts.gguf: the engine's dry run failed (killed by signal 6 (Aborted)); its last words: ",
+    EXPECT_ERROR(&p, &t, "aborts.gguf: the engine's dry run failed (killed by signal 6 (Aborted)); last message: ",
                  "GGML_ASSERT(n_embd_head == n_rot) failed");
     make_model(scratch("works.gguf"), true, 32); /* and with as many, it is a model */
     vr_prober_close(&p);
@@ -297,7 +297,7 @@ static void test_impossible_trials(void **state)
     t.load.n_order = 16;
     assert_false(vr_probe(prober("llama-3.1-8b"), &t, &proof, &err));
     assert_int_equal(err.code, VR_EUSAGE);
-    assert_contains(err.msg, "16 devices: the engine takes at most 15");
+    assert_contains(err.msg, "16 devices: the engine supports at most 15");
     t.load.n_order = 1;
     t.load.order[0] = 2;
     assert_false(vr_probe(prober("llama-3.1-8b"), &t, &proof, &err));

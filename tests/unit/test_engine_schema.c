@@ -39,7 +39,7 @@ static const struct {
 
     { "[]", "must be an object" },
     { "{'type':'strnig'}", "\"type\"" },
-    { "{'type':[]}", "names nothing" },
+    { "{'type':[]}", "is empty" },
     { "{'oneOf':[{'type':'string'}]}", "use \"anyOf\"" },
     { "{'allOf':[{'type':'string'}]}", "\"allOf\" cannot be enforced" },
     { "{'not':{}}", "\"not\" cannot" },
@@ -56,29 +56,29 @@ static const struct {
     { "{'type':'integer','exclusiveMinimum':3,'exclusiveMaximum':4}", "no number" },
     { "{'type':'string','maxLength':2001}", "more than 2000" },
     { "{'type':'string','minLength':4,'maxLength':3}", "\"minLength\" is more than" },
-    { "{'type':'string','minLength':-1}", "not negative" },
+    { "{'type':'string','minLength':-1}", "non-negative" },
     { "{'type':'string','pattern':'a+'}", "no plus" },
     { "{'type':'string','pattern':'^a$','maxLength':3}", "cannot both" },
-    { "{'type':'string','enum':['a'],'minLength':2}", "beside" },
-    { "{'type':'string','enum':['a',1]}", "not of the type" },
-    { "{'type':'integer','const':'x'}", "not of the type" },
-    { "{'enum':[]}", "not empty" },
+    { "{'type':'string','enum':['a'],'minLength':2}", "together with" },
+    { "{'type':'string','enum':['a',1]}", "does not match" },
+    { "{'type':'integer','const':'x'}", "does not match" },
+    { "{'enum':[]}", "non-empty" },
     { "{'enum':[1],'const':1}", "both" },
-    { "{'type':'object','anyOf':[{'type':'object'}]}", "beside" },
-    { "{'anyOf':[]}", "not empty" },
+    { "{'type':'object','anyOf':[{'type':'object'}]}", "together with" },
+    { "{'anyOf':[]}", "non-empty" },
     { "{'anyOf':[{'type':'string'},{'type':'object','required':['q']}]}", "#/anyOf/1: \"required\" names 'q'" },
-    { "{'$ref':'#/$defs/a','type':'object','$defs':{'a':{}}}", "beside" },
+    { "{'$ref':'#/$defs/a','type':'object','$defs':{'a':{}}}", "together with" },
     { "{'$ref':'#'}", "must point" },
     { "{'$ref':'http://x/y'}", "must point" },
     { "{'$ref':'#/$defs/b','$defs':{'a':{}}}", "points to nothing" },
     { "{'$ref':'#/title/b','title':{}}", "\"$defs\" or" },
     { "{'$defs':{'a':{'not':{}}}}", "#/$defs/a: \"not\"" },
-    { "{'type':'object','required':['a']}", "no property" },
+    { "{'type':'object','required':['a']}", "not a property" },
     { "{'type':'object','properties':{'a':{'type':'array','items':{'type':'x'}}}}", "#/properties/a/items" },
     { "{'type':'object','properties':[]}", "must be an object" },
     { "{'type':'object','additionalProperties':3}", "true, false" },
     { "{'type':'array','items':[{}],'prefixItems':[{}]}", "both" },
-    { "{'type':'array','prefixItems':[{},{}],'maxItems':1}", "number of items" },
+    { "{'type':'array','prefixItems':[{},{}],'maxItems':1}", "must equal the length" },
     { "{'type':'array','items':false}", "must be an object" },
 };
 
@@ -121,7 +121,7 @@ static void test_size(void **state)
         json_object_set_new(properties, name, json_object());
     }
     assert_false(vr_schema_check(wide, NULL, NULL, &err));
-    assert_contains(err.msg, "parts");
+    assert_contains(err.msg, "nodes");
     json_decref(wide);
 }
 

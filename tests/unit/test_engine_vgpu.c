@@ -268,7 +268,7 @@ static void test_too_many_devices(void **state)
     struct vr_vgpu_spec specs[16] = { 0 };
     struct vr_err err = { 0 };
     assert_false(vr_vgpu_register(specs, 16, VR_VGPU_SIZING, &err));
-    assert_contains(err.msg, "16 devices: the engine takes 1 to 15");
+    assert_contains(err.msg, "16 devices: the engine supports 1 to 15");
     assert_false(vr_vgpu_register(specs, 0, VR_VGPU_SIZING, &err));
 }
 

@@ -230,7 +230,7 @@ static void test_mmproj(void **state)
     s.ask.companions[VR_MMPROJ] = other;
     VR_AUTO_OUTCOME none = { 0 };
     assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &none, &err));
-    assert_non_null(strstr(err.msg, "have 2560 numbers, those of Gemma 3 27b It Qat have 5376"));
+    assert_non_null(strstr(err.msg, "have 2560 dimensions, those of Gemma 3 27b It Qat have 5376"));
 }
 
 static const struct vr_reason *find_reason(const struct vr_outcome *o, enum vr_reason_kind kind)

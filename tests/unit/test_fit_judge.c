@@ -154,7 +154,7 @@ static void test_refusals(void **state)
         { { .n_gpu_layers = -1, .split = three, .n_split = 3 }, "has 3 values for 2 devices" },
         { { .n_gpu_layers = -1, .split = zeros, .n_split = 2 }, "all values are 0" },
         { { .n_gpu_layers = -1, .overrides = "exps" }, "'exps' is not PATTERN=DEVICE" },
-        { { .n_gpu_layers = -1, .overrides = "exps=CUDA7" }, "no device 'CUDA7'; did you mean CUDA" },
+        { { .n_gpu_layers = -1, .overrides = "exps=CUDA7" }, "unknown device 'CUDA7'; did you mean CUDA" },
         { { .n_gpu_layers = -1, .overrides = "(exps=CPU" }, "is not a regular expression" },
         { { .n_gpu_layers = -1, .overrides = "exps=CPU,expz=CPU" }, "no tensor of the model matches 'expz'" },
     };

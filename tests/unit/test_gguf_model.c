@@ -316,7 +316,8 @@ static void test_split_missing(void **state)
     (void)state;
     write_split();
     unlink(scratch("m-00002-of-00003.gguf"));
-    assert_refused(scratch("m-00001-of-00003.gguf"), "1 of 3 parts is not beside the one given: m-00002-of-00003.gguf");
+    assert_refused(scratch("m-00001-of-00003.gguf"),
+                   "1 of 3 parts is missing from the directory: m-00002-of-00003.gguf");
     unlink(scratch("m-00001-of-00003.gguf"));
     assert_refused(scratch("m-00003-of-00003.gguf"), "m-00001-of-00003.gguf, m-00002-of-00003.gguf");
 }
@@ -328,7 +329,8 @@ static void test_split_reordered(void **state)
     rename(scratch("m-00002-of-00003.gguf"), scratch("x.gguf"));
     rename(scratch("m-00003-of-00003.gguf"), scratch("m-00002-of-00003.gguf"));
     rename(scratch("x.gguf"), scratch("m-00003-of-00003.gguf"));
-    assert_refused(scratch("m-00001-of-00003.gguf"), "m-00002-of-00003.gguf: holds part 3 of 3, its name says 2");
+    assert_refused(scratch("m-00001-of-00003.gguf"),
+                   "m-00002-of-00003.gguf: contains part 3 of 3, but its name says 2");
 }
 
 static void test_split_foreign(void **state)
@@ -336,18 +338,19 @@ static void test_split_foreign(void **state)
     (void)state;
     write_split();
     write_part(scratch("m-00002-of-00003.gguf"), 1, 4, 6, "b.weight", 2);
-    assert_refused(scratch("m-00001-of-00003.gguf"), "part of a model in 4 parts, not of this one in 3");
+    assert_refused(scratch("m-00001-of-00003.gguf"),
+                   "part of a model split into 4 parts, not of this one, split into 3");
     write_part(scratch("m-00002-of-00003.gguf"), 1, 3, 9, "b.weight", 2);
     assert_refused(scratch("m-00001-of-00003.gguf"), "00002-of-00003.gguf: its split.tensors.count differs");
     write_part(scratch("m-00002-of-00003.gguf"), 1, 3, 6, "b.weight", 1);
-    assert_refused(scratch("m-00001-of-00003.gguf"), "hold 5 tensors together, the first one promises 6");
+    assert_refused(scratch("m-00001-of-00003.gguf"), "contain 5 tensors, but the first one declares 6");
     write_part(scratch("m-00002-of-00003.gguf"), 1, 3, 6, "c.weight", 2);
-    assert_refused(scratch("m-00001-of-00003.gguf"), "tensor 'blk.0.c.weight' is in m-00002-of-00003.gguf too");
+    assert_refused(scratch("m-00001-of-00003.gguf"), "tensor 'blk.0.c.weight' is also in m-00002-of-00003.gguf");
     write_split();
     rename(scratch("m-00002-of-00003.gguf"), scratch("renamed.gguf"));
     assert_refused(scratch("renamed.gguf"), "does not end in -00002-of-00003.gguf");
     rename(scratch("renamed.gguf"), scratch("m-00002-of-00004.gguf"));
-    assert_refused(scratch("m-00002-of-00004.gguf"), "its name says 4 parts, its header 3");
+    assert_refused(scratch("m-00002-of-00004.gguf"), "its name says 4 parts, but its header says 3");
     MK_AUTO g = { 0 };
     mk_u16(&g, "split.count", 3);
     mk_write(&g, scratch("m-00002-of-00003.gguf"));

@@ -49,18 +49,20 @@ static void test_drafts(void **state)
         { "the same", { "llama", "gpt2", "w", 300, 1, 7, NULL }, NULL },
         { "another architecture", { "qwen3", "gpt2", "w", 300, 1, 7, NULL }, NULL },
         { "a few tokens more", { "llama", "gpt2", "w", 428, 1, 7, NULL }, NULL },
-        { "too many more", { "llama", "gpt2", "w", 429, 1, 7, NULL }, "it has 429 tokens, the model has 300" },
-        { "too few", { "llama", "gpt2", "w", 171, 1, 7, NULL }, "it has 171 tokens" },
-        { "other words", { "llama", "gpt2", "v", 300, 1, 7, NULL }, "token 5 is another one" },
+        { "too many more",
+          { "llama", "gpt2", "w", 429, 1, 7, NULL },
+          "its vocabulary has 429 tokens, the model's has 300" },
+        { "too few", { "llama", "gpt2", "w", 171, 1, 7, NULL }, "its vocabulary has 171 tokens" },
+        { "other words", { "llama", "gpt2", "v", 300, 1, 7, NULL }, "token 5 differs" },
         { "another tokenizer",
           { "llama", "llama", "w", 300, 1, 7, NULL },
           "its tokenizer is 'llama', the model's is 'gpt2'" },
-        { "does not begin", { "llama", "gpt2", "w", 300, 0, 7, NULL }, "one of them begins or ends texts with 'bos'" },
+        { "does not start", { "llama", "gpt2", "w", 300, 0, 7, NULL }, "only one of them adds a 'bos' token" },
         { "begins otherwise", { "llama", "gpt2", "w", 300, 1, 8, NULL }, "its 'bos' is token 8, the model's is 7" },
         { "says nothing", { "llama", "gpt2", "w", 300, -1, 8, NULL }, NULL },
         { "no words", { "llama", "gpt2", "w", 0, 1, 7, NULL }, NULL },
-        { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be taken back" },
-        { "half a model", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "is a 'eagle3' head" },
+        { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be rolled back" },
+        { "half a model", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "is a 'eagle3' draft head" },
         { "an mmproj", { "clip", "gpt2", "w", 300, 1, 7, NULL }, "give it with --mmproj" },
     };
     const char *a = scratch("model.gguf"), *b = scratch("draft.gguf");
@@ -96,7 +98,7 @@ static void test_one_late_token(void **state)
     VR_AUTO(vr_model) draft = vr_model_open(b, &err);
     assert_non_null(draft);
     assert_false(vr_pair_draft(m, draft, &err));
-    assert_non_null(strstr(err.msg, "token 59998 is another one"));
+    assert_non_null(strstr(err.msg, "token 59998 differs"));
 }
 
 /* A file that becomes shorter between two looks is an error, and not the end. */
@@ -125,11 +127,11 @@ static void test_mmproj(void **state)
     VR_AUTO(vr_model) vision = make(b, &clip);
     assert_true(vr_pair_model(m, &err) && vr_pair_mmproj(vision, &err) && vr_pair_width(m, vision, 64, &err));
     assert_false(vr_pair_model(vision, &err));
-    assert_non_null(strstr(err.msg, "this with --mmproj"));
+    assert_non_null(strstr(err.msg, "this file with --mmproj"));
     assert_false(vr_pair_mmproj(m, &err));
-    assert_non_null(strstr(err.msg, "is a 'llama' model, not an mmproj"));
+    assert_non_null(strstr(err.msg, "is a 'llama' model, not a vision projector (mmproj)"));
     assert_false(vr_pair_width(m, vision, 128, &err));
-    assert_non_null(strstr(err.msg, "have 128 numbers, those of some model have 64"));
+    assert_non_null(strstr(err.msg, "have 128 dimensions, those of some model have 64"));
 }
 
 int main(void)

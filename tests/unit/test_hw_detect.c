@@ -61,7 +61,8 @@ static void test_no_nvidia_driver(void **state)
     detect("");
     assert_int_equal(m.n_devices, 1);
     assert_string_equal(m.devices[0].id, "ROCm0");
-    assert_string_equal(m.note, "1 NVIDIA card is on the bus (0000:41:00.0), but no driver answers: install NVIDIA's.");
+    assert_string_equal(m.note,
+                        "1 NVIDIA GPU is on the bus (0000:41:00.0), but the NVIDIA driver is not loaded: install it.");
     /* a driver that said why it does not answer is not told to be missing as well */
     setenv("VR_STUB_NVML_MODE", "init-fails", 1);
     detect(stub());
@@ -90,7 +91,7 @@ static void test_shown_as_many(void **state)
     assert_int_equal(m.n_links, 10);
     assert_int_equal(vr_machine_link(&m, 1, 3)->kind, VR_LINK_NVLINK);
     assert_true(vr_machine_link(&m, 0, 3)->p2p);
-    assert_string_equal(m.note, "GGML_CUDA_DEVICES shows 3 cards as 5.");
+    assert_string_equal(m.note, "GGML_CUDA_DEVICES shows 3 GPUs as 5.");
     static const char *const ignored[] = { "0", "-1", "3", "2", "many", "17", "" };
     for (size_t i = 0; i < VR_COUNT(ignored); i++) {
         shown = ignored[i];

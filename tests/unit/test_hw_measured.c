@@ -132,8 +132,8 @@ static void test_other_software(void **state)
         assert_int_equal(vr_machine_calibrate(&now, &saved, which ? "0.6.0" : "0.5.0"), 1);
         assert_true(now.devices[0].measured.types[0].gbs == 900);
         assert_int_equal(vr_device_reserve(&now.devices[0]), VR_RESERVE_DEFAULT_MIB * VR_MIB);
-        assert_non_null(strstr(now.note, which ? "CUDA0 was measured with another engine: run 'vram-llm bench' again."
-                                               : "CUDA0 was measured with another driver"));
+        assert_non_null(strstr(now.note, which ? "CUDA0 was calibrated with another engine: run 'vram-llm bench' again."
+                                               : "CUDA0 was calibrated with another driver"));
         assert_string_equal(now.host.measured.when, "");
     }
 }
@@ -177,7 +177,7 @@ static void test_hostile(void **state)
         { "{\"when\": \"x\", \"types\": [{\"name\": \"q4_K\", \"gbs\": \"fast\"}]}", "types[0].gbs must be a number" },
         { "{\"when\": \"x\", \"types\": [{\"name\": \"a name that is far too long\"}]}",
           "types[0].name is 27 bytes long" },
-        { "{\"when\": \"\\u001b[31m\"}", "devices[0].measured.when holds a control character" },
+        { "{\"when\": \"\\u001b[31m\"}", "devices[0].measured.when contains a control character" },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         char text[512];

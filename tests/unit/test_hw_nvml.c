@@ -92,9 +92,9 @@ static void test_half(void **state)
     assert_string_equal(d->pci, "");
     near(d->bandwidth_gbs, 1008);
     assert_int_equal(d->cc_major, 8);
-    assert_string_equal(d->note,
-                        "the driver does not tell its UUID, its PCI address, its link, its memory's speed, its "
-                        "compute capability");
+    assert_string_equal(
+        d->note, "the driver does not report its UUID, its PCI address, its PCIe link, its memory bandwidth, its "
+                 "compute capability");
     assert_string_equal(m.devices[0].note, "");
     assert_int_equal(m.n_links, 1); /* of 0-2; nobody knows where card 1 is */
     assert_null(vr_machine_link(&m, 0, 1));
@@ -118,7 +118,7 @@ static void test_no_driver(void **state)
     (void)state;
     read_mode("init-fails");
     assert_int_equal(m.n_devices, 0);
-    assert_non_null(strstr(m.note, "The NVIDIA driver does not answer: Driver Not Loaded (9); load it"));
+    assert_non_null(strstr(m.note, "The NVIDIA driver does not respond: Driver Not Loaded (9); load it"));
     read_mode("mismatch");
     assert_non_null(strstr(m.note, "reboot"));
     read_mode("none");

@@ -123,7 +123,7 @@ static void test_bad(void **state)
         { { .reserve_mib = "512,512" },
           "--reserve-mib has 2 values, but this machine has 6 devices: give one value for all, or one per device in "
           "this "
-          "order, chosen or not: CUDA0 (RTX 4080 Laptop GPU)" },
+          "order, used or not: CUDA0 (RTX 4080 Laptop GPU)" },
         { { .reserve_mib = "1,2,3,4,5,6,7" }, "has 7 values" },
         { { .reserve_mib = "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1" },
           "has 36 values" },

@@ -144,7 +144,7 @@ static void test_facts(void **state)
     d = &m.devices[1];
     assert_int_equal(d->numa, -1);
     assert_int_equal(d->free_bytes, vr_device_free_guess(d->total_bytes));
-    assert_string_equal(d->note, "the driver does not tell what is used");
+    assert_string_equal(d->note, "the driver does not report used memory");
     assert_true(d->bandwidth_gbs == 0);
     assert_int_equal(m.devices[2].free_bytes, 0);
 }
@@ -152,10 +152,10 @@ static void test_facts(void **state)
 static void test_left_out(void **state)
 {
     (void)state;
-    assert_non_null(strstr(m.note, "AMD GPU 1681:c8 (0000:0c:00.0) is left out: integrated, with 512 MiB"));
+    assert_non_null(strstr(m.note, "AMD GPU 1681:c8 (0000:0c:00.0) is left out: integrated GPU with 512 MiB"));
     assert_non_null(strstr(m.note, "AMD Radeon 8060S Graphics (0000:0d:00.0) is left out: integrated"));
     assert_non_null(
-        strstr(m.note, "Intel Arc A770 (0000:11:00.0) is left out: its driver does not tell how much memory"));
+        strstr(m.note, "Intel Arc A770 (0000:11:00.0) is left out: its driver does not report its memory size"));
     assert_null(strstr(m.note, "0000:12:00.0")); /* an Intel processor's graphics are nothing to talk about */
 }
 

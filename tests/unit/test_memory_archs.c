@@ -128,7 +128,7 @@ static void test_unknown_is_not_exact(void **state)
     VR_AUTO_FOOTPRINT f;
     assert_true(vr_footprint_compute(m, &c, &f, NULL));
     assert_false(f.exact);
-    assert_contains(f.inexact, "not in our table");
+    assert_contains(f.inexact, "is unknown and is treated");
     assert_int_equal(f.kv_host_bytes, rows[0].bytes[0].host); /* the plain rule */
 }
 

@@ -388,13 +388,13 @@ static void test_refusals(void **state)
     } rows[] = {
         { "gemma-3-27b-it-q4_0.gguf", { 4096, 257 }, "257 sequences" },
         { "gemma-3-27b-it-q4_0.gguf", { UINT32_MAX, 1 }, "4294967295 tokens" },
-        { "gemma-3-27b-it-q4_0.gguf", { 4096, 1, .type_k = Q4_K }, "K cache cannot be of type q4_K" },
-        { "gemma-3-27b-it-q4_0.gguf", { 4096, 1, .type_v = 9999 }, "V cache cannot be of type unknown" },
+        { "gemma-3-27b-it-q4_0.gguf", { 4096, 1, .type_k = Q4_K }, "K cache cannot have type q4_K" },
+        { "gemma-3-27b-it-q4_0.gguf", { 4096, 1, .type_v = 9999 }, "V cache cannot have type unknown" },
         { "gemma-3-27b-it-q4_0.gguf", { 4096, 1, .type_v = Q8_0 }, "q8_0 needs flash attention" },
         { "falcon-mamba-7B-instruct-Q4_K_M.gguf", { 4096, 1, .type_v = Q8_0 }, "q8_0 needs flash attention" },
         { "Kimi-K2.5-UD-IQ3_XXS-00001-of-00009.gguf",
           { 4096, 1, .type_k = Q8_0, .type_v = 1, .flash_attn = true },
-          "same type" },
+          "must be the same" },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         VR_AUTO(vr_model) m = fixture(rows[i].file);
@@ -424,12 +424,12 @@ static void test_absurd_headers(void **state)
         { "gemma3", "attention.sliding_window", UINT32_MAX, NULL },
         { "gemma3", "attention.sliding_window_pattern", 0, NULL },
         { "gemma4", "attention.shared_kv_layers", 9, NULL },
-        { "mamba", "ssm.conv_kernel", 1 << 20, "absurd" },
+        { "mamba", "ssm.conv_kernel", 1 << 20, "impossible" },
         { "mamba", "ssm.conv_kernel", 0, NULL },
         { "rwkv7", "wkv.head_size", UINT32_MAX, "more than any model has" },
-        { "kimi-linear", "kda.head_dim", 1 << 20, "absurd" },
+        { "kimi-linear", "kda.head_dim", 1 << 20, "impossible" },
         { "qwen3next", "full_attention_interval", 0, NULL },
-        { "nanbeige", "num_loops", 1 << 20, "the engine takes 1 to 512" },
+        { "nanbeige", "num_loops", 1 << 20, "the engine supports 1 to 512" },
         { "deepseek4", "attention.indexer.key_length", 1 << 24, NULL },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
@@ -474,7 +474,7 @@ static void test_quantized_heads(void **state)
     VR_AUTO_FOOTPRINT f;
     c.type_k = Q4_0;
     assert_false(vr_footprint_compute(m, &c, &f, &err));
-    assert_contains(err.msg, "heads of a multiple of 32 values, layer 0 has 16");
+    assert_contains(err.msg, "head size that is a multiple of 32, but layer 0 has 16");
     c.flash_attn = false; /* then only a row must be whole */
     assert_true(vr_footprint_compute(m, &c, &f, &err));
 }

@@ -46,7 +46,7 @@ template <typename T, typename F> static T guard(const char *what, T failed, str
     } catch (const std::exception &e) {
         vr_fail(err, VR_EENGINE, "%s: %s", what, e.what());
     } catch (...) {
-        vr_fail(err, VR_EENGINE, "%s failed without a reason", what);
+        vr_fail(err, VR_EENGINE, "%s failed for an unknown reason", what);
     }
     return failed;
 }
@@ -100,7 +100,8 @@ bool vr_bridge_clip_reserve(const char *path, ggml_backend_dev_t dev, enum llama
             for (const auto &[where, bytes] : clip_get_mem_usage(c))
                 if (ggml_backend_dev_type(where) == GGML_BACKEND_DEVICE_TYPE_CPU) out->cpu_bytes += bytes;
         }
-        return out->n_embd > 0 || vr_fail(err, VR_EENGINE, "the engine does not take this mmproj");
+        return out->n_embd > 0 ||
+               vr_fail(err, VR_EENGINE, "the engine does not support this vision projector (mmproj)");
     });
 }
 
@@ -131,7 +132,7 @@ void vr_bridge_quiet(void)
 
 int vr_bridge_decode(struct llama_context *ctx, struct llama_batch batch, struct vr_err *err)
 {
-    return guard("the engine", -3, err, [&] { return (int)llama_decode(ctx, batch); });
+    return guard("decoding", -3, err, [&] { return (int)llama_decode(ctx, batch); });
 }
 
 /* malloc'd, for C. */
@@ -146,7 +147,7 @@ template <typename T> static T *copy_out(const T *data, size_t n)
 int vr_bridge_tokenize(const struct llama_vocab *vocab, const char *text, size_t n, bool special, llama_token **out,
                        struct vr_err *err)
 {
-    return guard("splitting a text into tokens", -1, err, [&] {
+    return guard("tokenizing", -1, err, [&] {
         const auto tokens = common_tokenize(vocab, std::string(text, n), special, true);
         *out = copy_out(tokens.data(), tokens.size());
         return (int)tokens.size();
@@ -187,7 +188,7 @@ class step
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
         const double ms = (double)(now.tv_sec - start.tv_sec) * 1e3 + (double)(now.tv_nsec - start.tv_nsec) / 1e6;
         if (ms > limit_ms)
-            vr_fail(err, VR_EUSAGE, "the grammar is too ambiguous: there are too many ways to read the answer");
+            vr_fail(err, VR_EUSAGE, "the grammar is too ambiguous: there are too many ways to parse the output");
         return ms > limit_ms;
     }
 };
@@ -266,7 +267,7 @@ bool vr_bridge_pattern_ok(const char *pattern, struct vr_err *err)
         if (gbnf.find("\nstring ::=") == std::string::npos) return true;
         return vr_fail(err, VR_EUSAGE,
                        "the pattern cannot be enforced: it must begin with ^, end with $ and do without "
-                       "look-arounds, back-references and classes such as \\d");
+                       "lookarounds, backreferences and classes such as \\d");
     });
 }
 
@@ -392,9 +393,9 @@ struct vr_chat *vr_bridge_chat_new(const struct vr_chats *chats, const struct ll
     try {
         return new_chat(chats, vocab, ask);
     } catch (const std::exception &e) {
-        vr_fail(err, VR_EUSAGE, "the model's chat template does not take this: %s", reason_of(e.what()).c_str());
+        vr_fail(err, VR_EUSAGE, "the model's chat template rejects this: %s", reason_of(e.what()).c_str());
     } catch (...) {
-        vr_fail(err, VR_EENGINE, "the chat template failed without a reason");
+        vr_fail(err, VR_EENGINE, "the chat template failed for an unknown reason");
     }
     return nullptr;
 }
@@ -499,7 +500,7 @@ struct vr_grammar *vr_bridge_chat_grammar(const struct vr_chat *c, const struct 
             if (g->rules)
                 for (llama_token t : begun) llama_sampler_accept(g->rules, t);
         }
-        if (!g->rules) vr_fail(err, VR_EUSAGE, "the schema gives a grammar that the engine does not take");
+        if (!g->rules) vr_fail(err, VR_EUSAGE, "the engine does not support the grammar made from the schema");
         return g->rules ? g.release() : nullptr;
     });
 }
@@ -698,10 +699,10 @@ struct vr_vision *vr_bridge_vision_open(const char *path, const struct llama_mod
         mtmd_log_set(log, nullptr);
         mtmd_helper_log_set(log, nullptr);
         mtmd_context *ctx = vision->ctx = mtmd_init_from_file(path, model, p);
-        if (!ctx) return vr_fail(err, VR_EENGINE, "the mmproj did not load"), nullptr;
+        if (!ctx) return vr_fail(err, VR_EENGINE, "the vision projector (mmproj) could not be loaded"), nullptr;
         if (mtmd_support_vision(ctx)) return vision.release();
         mtmd_free(ctx);
-        return vr_fail(err, VR_EUSAGE, "this mmproj is not for pictures"), nullptr;
+        return vr_fail(err, VR_EUSAGE, "this mmproj is not a vision projector"), nullptr;
     });
 }
 
@@ -729,23 +730,21 @@ struct vr_media_prompt *vr_bridge_media_new(const struct vr_vision *e, const cha
                                             const uint8_t *const *files, const size_t *bytes, size_t n_files,
                                             struct vr_err *err)
 {
-    return guard("picture", (vr_media_prompt *)nullptr, err, [&]() -> vr_media_prompt * {
+    return guard("image", (vr_media_prompt *)nullptr, err, [&]() -> vr_media_prompt * {
         mtmd::bitmaps all;
         for (size_t i = 0; i < n_files; i++) {
             auto b =
                 mtmd_helper_bitmap_init_from_buf(e->ctx, files[i], bytes[i], false, mtmd_helper_init_opt_default());
             if (!b.bitmap)
-                return vr_fail(err, VR_EUSAGE, "picture %zu cannot be read: the file is damaged", i + 1), nullptr;
+                return vr_fail(err, VR_EUSAGE, "image %zu cannot be decoded: the file is corrupt", i + 1), nullptr;
             all.entries.emplace_back(b.bitmap);
         }
         std::unique_ptr<vr_media_prompt> s(new vr_media_prompt{ e, mtmd::input_chunks(mtmd_input_chunks_init()), {} });
         mtmd_input_text in = { text, n, true, true };
         auto bitmaps = all.c_ptr();
         int rc = mtmd_tokenize(e->ctx, s->chunks.ptr.get(), &in, bitmaps.data(), bitmaps.size());
-        if (rc == 1)
-            return vr_fail(err, VR_EUSAGE, "the model's chat template does not show the pictures to the model"),
-                   nullptr;
-        if (rc != 0) return vr_fail(err, VR_EUSAGE, "a picture cannot be prepared for this model"), nullptr;
+        if (rc == 1) return vr_fail(err, VR_EUSAGE, "the model's chat template does not support images"), nullptr;
+        if (rc != 0) return vr_fail(err, VR_EUSAGE, "an image cannot be preprocessed for this model"), nullptr;
         s->ids = number_chunks(s->chunks.ptr.get());
         return s.release();
     });
@@ -771,20 +770,20 @@ struct vr_media_part vr_bridge_media_part(const struct vr_media_prompt *s, size_
 
 int vr_bridge_media_encode(const struct vr_media_prompt *s, size_t i, vr_pause_fn *pause, void *ctx, struct vr_err *err)
 {
-    return guard("picture", -3, err, [&] {
+    return guard("image", -3, err, [&] {
         s->vision->pause = { pause, ctx, 0, false };
         int rc = mtmd_encode_chunk(s->vision->ctx, mtmd_input_chunks_get(s->chunks.ptr.get(), i));
         bool left = s->vision->pause.left;
         s->vision->pause = {};
         if (left) return 2;
-        return rc == 0 ? 0 : (vr_fail(err, VR_EENGINE, "a picture could not be computed"), -3);
+        return rc == 0 ? 0 : (vr_fail(err, VR_EENGINE, "an image could not be encoded"), -3);
     });
 }
 
 int vr_bridge_media_decode(const struct vr_media_prompt *s, size_t i, struct llama_context *llama, llama_pos pos,
                            llama_seq_id seq, uint32_t n_batch, vr_pause_fn *pause, void *ctx, struct vr_err *err)
 {
-    return guard("picture", -3, err, [&] {
+    return guard("image", -3, err, [&] {
         const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
         llama_pos end = 0;
         bool whole = mtmd_decode_use_non_causal(s->vision->ctx, c); /* others would be computed so, too */

@@ -24,7 +24,7 @@ bool vr_cpu_load(const char *path, struct vr_err *err)
 {
     if (has_cpu()) return true;
     if (!*path || !ggml_backend_load(path))
-        return vr_fail(err, VR_EENGINE, "%s: the engine's CPU backend does not load; run tools/engine-fetch again",
+        return vr_fail(err, VR_EENGINE, "%s: the engine's CPU backend cannot be loaded; run tools/engine-fetch again",
                        path);
     return true;
 }
@@ -189,7 +189,7 @@ bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err)
     struct name names[MAX_VARIANTS];
     int n_variants = list_variants(dir, names);
     VR_AUTO_FREE struct variant *v = calloc((size_t)n_variants + 1, sizeof *v);
-    if (!v) return vr_fail_nomem(err, "looking for the engine's CPU variants");
+    if (!v) return vr_fail_nomem(err, "listing the engine's CPU backends");
     for (int i = 0; i < n_variants; i++) {
         snprintf(v[i].path, sizeof v[i].path, "%.760s/%.63s", dir, names[i].s);
         const struct vr_isolated job = { ask_score, v[i].path, .what = "scoring", .timeout_ms = PROOF_MS };

@@ -47,7 +47,7 @@ static const char *last_words(const struct vr_buf *text, char *out, size_t n)
     if (at == end) return "";
     while (at + name < end && (isalnum((unsigned char)s[at + name]) || s[at + name] == '_')) name++;
     if (memchr(s + at, '_', name) && at + name + 2 < end && strncmp(s + at + name, ": ", 2) == 0) at += name + 2;
-    snprintf(out, n, "; its last words: %.*s", (int)(end - at), s + at);
+    snprintf(out, n, "; last message: %.*s", (int)(end - at), s + at);
     return out;
 }
 

@@ -18,7 +18,7 @@ bool vr_engine_dir(char *out, size_t n, struct vr_err *err)
 {
     Dl_info info;
     if (!dladdr((void *)llama_backend_init, &info) || !info.dli_fname)
-        return vr_fail(err, VR_EENGINE, "cannot tell where the engine's libraries are");
+        return vr_fail(err, VR_EENGINE, "cannot find the engine's libraries");
     VR_AUTO_FREE char *real = realpath(info.dli_fname, NULL);
     const char *path = real ? real : info.dli_fname, *slash = strrchr(path, '/');
     if (!slash || (size_t)(slash - path) >= n)

@@ -207,7 +207,7 @@ static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure
 static bool measure_type(struct vr_stage *s, uint32_t type, struct vr_measure_products *out, struct vr_err *err)
 {
     return (s->host ? measure_on_host : measure_on_device)(s, type, out) ||
-           vr_fail(err, VR_EENGINE, "products with this type do not compute");
+           vr_fail(err, VR_EENGINE, "matrix multiplication with this type is not supported");
 }
 
 struct products_ask {
@@ -245,7 +245,7 @@ static bool find_cache(struct vr_stage *s, double *mib, struct vr_err *err)
         struct product p = { 1024, 1024, 1, 0, 0, room };
         while (room / (uint64_t)(p.k * p.rows * 2) > 32) p.rows *= 2;
         us = time_product(s, GGML_TYPE_F16, &p, &bytes, &flops, NULL);
-        if (us <= 0) return vr_fail(err, VR_EENGINE, "products with f16 do not compute");
+        if (us <= 0) return vr_fail(err, VR_EENGINE, "matrix multiplication with f16 is not supported");
         rates[n++] = bytes / us;
     }
     double half = (rates[0] + rates[n - 1]) / 2;
@@ -352,7 +352,7 @@ static bool link_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     struct ends e = { .a = s.backend,
                       .here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
                       .there = bytes_on(pinned ? pinned : ggml_backend_cpu_buffer_type(), LINK_BYTES) };
-    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring the link of %s", w->device);
+    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "not enough memory to measure the link of %s", w->device);
     time_both(&e, UP, DOWN, &out);
     time_mapped(&e, &out);
     vr_buf_add(result, &out, sizeof out);
@@ -372,10 +372,10 @@ static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
     ggml_backend_dev_t peer = ggml_backend_dev_by_name(w->peer);
     struct ends e = { .a = s.backend, .b = peer ? ggml_backend_dev_init(peer, NULL) : NULL };
-    if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", w->peer);
+    if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not find device %s", w->peer);
     e.here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES);
     e.there = bytes_on(ggml_backend_dev_buffer_type(peer), LINK_BYTES);
-    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "no room for measuring a link");
+    if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "not enough memory to measure a link");
     time_both(&e, ACROSS, BACK, &out);
     vr_buf_add(result, &out, sizeof out);
     return true;

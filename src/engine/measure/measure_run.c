@@ -104,7 +104,7 @@ static bool make_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     for (uint32_t il = 0; il < a->t->n_layers; il++) add_layer(&m, il, type, a->t->experts);
     add_tensor(&m, "output_norm.weight", GGML_TYPE_F32, EMBD, 1, 1);
     add_tensor(&m, "output.weight", type, EMBD, VOCAB, 1);
-    return gguf_write_to_file(m.gguf, a->path, false) || vr_fail(err, VR_EIO, "%s: cannot be written", a->path);
+    return gguf_write_to_file(m.gguf, a->path, false) || vr_fail(err, VR_EIO, "%s: cannot write the file", a->path);
 }
 
 bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct vr_err *err)

@@ -69,9 +69,9 @@ bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_st
     *s = (struct vr_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages, .product_us = w->product_us };
     if (w->pages) s->pages_bytes = VR_MEASURE_PAGES;
     s->dev = s->host ? ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : ggml_backend_dev_by_name(w->device);
-    if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not see the device %s", s->host ? "CPU" : w->device);
+    if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not find device %s", s->host ? "CPU" : w->device);
     s->backend = ggml_backend_dev_init(s->dev, NULL);
-    if (!s->backend) return vr_fail(err, VR_EDEVICE, "the engine cannot use the device %s", w->device);
+    if (!s->backend) return vr_fail(err, VR_EDEVICE, "the engine cannot use device %s", w->device);
     s->weights = s->experts = ggml_backend_dev_buffer_type(s->dev);
     if (s->host) s->weights = host_weights(s->dev, type, false, w->beside_gpus);
     if (s->host) s->experts = host_weights(s->dev, type, true, w->beside_gpus);

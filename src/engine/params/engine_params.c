@@ -7,7 +7,8 @@ static bool set_devices(const struct vr_load_params *p, const ggml_backend_dev_t
 {
     size_t n = vr_load_params_n_order(p);
     if (n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes at most %d; leave some out", n, VR_MAX_VGPUS);
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports at most %d; choose some with --devices", n,
+                       VR_MAX_VGPUS);
     for (size_t i = 0; i < n; i++) {
         size_t d = vr_load_params_device(p, i);
         if (d >= p->n_devices)

@@ -230,10 +230,10 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     if (!prepare(q, &s, err)) return false;
     double t0 = vr_now_fine_ms();
     struct llama_model *model = llama_model_load_from_file(s.path, s.model.model);
-    if (!model) return vr_fail(err, VR_EENGINE, "the engine does not take this model");
+    if (!model) return vr_fail(err, VR_EENGINE, "the engine cannot load this model");
     double t1 = vr_now_fine_ms();
     struct llama_context *ctx = llama_init_from_model(model, s.context);
-    if (!ctx) return vr_fail(err, VR_EENGINE, "the engine makes no context with these settings");
+    if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
     double t2 = vr_now_fine_ms();
     p->n_devices = q->trial->load.n_devices;
     p->n_ctx = llama_n_ctx(ctx);
@@ -368,7 +368,7 @@ bool vr_probe_fit(const struct vr_prober *p, const struct vr_trial *trial, const
     VR_AUTO_BUF result = { 0 };
     struct vr_fitted f;
     size_t at = 0;
-    if (trial->load.n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: there is no device to fit it to", p->name);
+    if (trial->load.n_devices == 0) return vr_fail(err, VR_EUSAGE, "%s: no device to fit it to", p->name);
     if (!ask(fit_child, "llama.cpp's fit", &q, &result, NULL, err)) return false;
     const char *what = "llama.cpp's fit";
     VR_AUTO_FREE void *rows = NULL;

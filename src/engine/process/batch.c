@@ -1,4 +1,4 @@
-/* A step: drop what was cancelled, give waiting choices a slot, fill a batch, compute, let every choice speak that has
+/* A step: drop what was cancelled, give waiting choices a slot, fill a batch, compute, sample for every choice that has
  * new logits.
  *
  * When sequences share the cells and they run out, what idle slots
@@ -28,7 +28,7 @@ struct vr_batcher *vr_batcher_new(const struct vr_engine *e, struct vr_in_flight
     if (b->sampler && b->batch.token && b->in_batch && vr_slots_init(&b->slots, e, err) &&
         vr_draft_new(e, &b->draft, err))
         return b;
-    vr_fail_nomem(err, "making room for batches");
+    vr_fail_nomem(err, "allocating batches");
     vr_batcher_free(b);
     return NULL;
 }
@@ -173,10 +173,10 @@ static void assign(struct vr_batcher *b)
         }
 }
 
-static void forget_guesses(struct vr_batcher *b)
+static void drop_drafts(struct vr_batcher *b)
 {
     for (uint32_t i = 0; i < b->slots.n; i++)
-        if (b->slots.slot[i].choice) b->slots.slot[i].choice->n_guess = 0;
+        if (b->slots.slot[i].choice) b->slots.slot[i].choice->n_draft = 0;
 }
 
 /* --- computing --- */
@@ -209,7 +209,7 @@ static bool step_back(struct vr_batcher *b)
     struct vr_slot *slot = last->slot;
     uint32_t has = slot->n > last->n_todo ? slot->n : last->n_todo;
     llama_token *own = calloc((size_t)has + 1, sizeof *own);
-    if (!own) return vr_job_fail(b, last->job, 503, "out of memory while waiting for room in the context"), true;
+    if (!own) return vr_job_fail(b, last->job, 503, "out of memory while waiting for a slot"), true;
     memcpy(own, slot->n > last->n_todo ? slot->tokens : last->todo, has * sizeof *own);
     if (last->state == VR_TEXT) own[has++] = last->next;
     free(last->own);
@@ -228,7 +228,7 @@ static int make_room(struct vr_batcher *b, struct vr_err *err)
 {
     int rc = 1;
     while (rc == 1 && vr_slots_evict(&b->slots) && vr_batch_fill(b, true)) rc = compute(b, err);
-    if (rc == 1) forget_guesses(b);
+    if (rc == 1) drop_drafts(b);
     if (rc == 1 && vr_batch_fill(b, false)) rc = compute(b, err); /* the streams alone; prompts wait */
     while (rc == 1 && step_back(b)) {
         if (vr_batch_fill(b, false) == 0 && vr_batch_fill(b, true) == 0) return 0;
@@ -240,7 +240,7 @@ static int make_room(struct vr_batcher *b, struct vr_err *err)
         if (c && c->state == VR_TEXT)
             vr_choice_end(b, c, VR_END_LENGTH, -1);
         else if (c)
-            vr_job_fail(b, c->job, 503, "the context has no room for this prompt");
+            vr_job_fail(b, c->job, 503, "this prompt does not fit into the context");
     }
     b->batch.n_tokens = 0;
     return 0;
@@ -274,26 +274,26 @@ static void fork_followers(struct vr_batcher *b, struct vr_choice *leader, const
         struct vr_slot *slot = vr_slots_fork(&b->slots, leader->slot);
         if (!slot) return;
         start(b, c, slot);
-        if (!vr_choice_speak(b, c, logits)) return;
+        if (!vr_choice_sample(b, c, logits)) return;
     }
 }
 
-/* A stream speaks: one token, and one more behind every guess that is the token it has chosen. Wrong guesses leave the
- * engine's memory. */
-static void speak(struct vr_batcher *b, struct vr_choice *c)
+/* A stream advances: one token, and one more behind every drafted token that is accepted. Rejected ones leave the
+ * KV cache. */
+static void advance(struct vr_batcher *b, struct vr_choice *c)
 {
     struct vr_slot *slot = c->slot;
-    uint32_t n = c->n_guess;
+    uint32_t n = c->n_draft;
     int32_t row = c->row;
-    c->n_guess = 0;
+    c->n_draft = 0;
     c->row = -1;
     for (uint32_t i = 0;; i++) {
         const float *logits = llama_get_logits_ith(b->e->ctx, row + (int32_t)i);
         if (!logits) {
-            vr_job_fail(b, c->job, 500, "the engine gave no result for this request");
+            vr_job_fail(b, c->job, 500, "the engine returned no result for this request");
             break;
         }
-        if (!vr_choice_speak(b, c, logits) || slot->choice != c || i == n || c->next != c->guess[i]) break;
+        if (!vr_choice_sample(b, c, logits) || slot->choice != c || i == n || c->next != c->draft[i]) break;
         vr_slot_push(slot, &c->next, 1);
         c->n_accepted++;
         b->totals.accepted_tokens++;
@@ -301,7 +301,7 @@ static void speak(struct vr_batcher *b, struct vr_choice *c)
     if (n) llama_memory_seq_rm(b->e->memory, slot->seq, vr_slot_pos(slot, slot->n), -1);
 }
 
-/* The batch is in the engine's memory: count it, then let speak who can. */
+/* The batch is computed: count it, then sample where there are logits. */
 static void settle(struct vr_batcher *b)
 {
     uint32_t n_streams = 0, n_prompt = 0, n_rows = 0;
@@ -331,7 +331,7 @@ static void settle(struct vr_batcher *b)
         bool first = c->state == VR_PROMPT && c->leader == c && !c->own;
         const float *logits = first && c->job->n > 1 ? llama_get_logits_ith(b->e->ctx, c->row) : NULL;
         if (logits) fork_followers(b, c, logits);
-        if (b->slots.slot[i].choice == c) speak(b, c);
+        if (b->slots.slot[i].choice == c) advance(b, c);
     }
 }
 
@@ -343,7 +343,7 @@ static void unsettle(struct vr_batcher *b)
         struct vr_choice *c = b->slots.slot[i].choice;
         if (!c || c->n_add == 0) continue;
         c->n_add = 0;
-        c->n_guess = 0;
+        c->n_draft = 0;
         c->row = -1;
         vr_slots_resync(&b->slots, c->slot);
     }
@@ -376,7 +376,7 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why)
         if (dies(b, rc, &err, dead, why)) return true;
         sweep(b);
     }
-    if (!vr_batch_without_streams(b)) vr_draft_guess(b);
+    if (!vr_batch_without_streams(b)) vr_draft_step(b);
     if (vr_batch_fill(b, true) == 0) return b->jobs != NULL && (b->e->embeddings || b->e->vision);
     rc = compute(b, &err);
     if (rc == 1) rc = make_room(b, &err);

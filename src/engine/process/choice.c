@@ -104,9 +104,9 @@ static llama_token choose(struct vr_batcher *b, struct vr_choice *c, const float
         if (g.err.msg[0])
             *err = g.err;
         else if (c->grammar)
-            vr_fail(err, VR_EUSAGE, "the grammar leaves the model nothing to say");
+            vr_fail(err, VR_EUSAGE, "the grammar allows no further token");
         else
-            vr_fail(err, VR_EENGINE, "the model's output is not a number");
+            vr_fail(err, VR_EENGINE, "the model's logits are not finite");
         return -1;
     }
     if (!c->grammar || llama_vocab_is_eog(b->e->vocab, token)) return token;
@@ -159,7 +159,7 @@ static void read_probs(struct vr_batcher *b, const struct vr_request *r, llama_t
     vr_buf_adds(&b->probs, "]}");
 }
 
-bool vr_choice_speak(struct vr_batcher *b, struct vr_choice *c, const float *logits)
+bool vr_choice_sample(struct vr_batcher *b, struct vr_choice *c, const float *logits)
 {
     struct vr_request *r = c->job->request;
     struct vr_err err = { 0 };

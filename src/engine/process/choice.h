@@ -27,12 +27,13 @@ struct vr_choice {
     struct vr_grammar *grammar;
     struct vr_reply reply;
     double start_ms, first_ms;
-    int32_t row;    /* of the batch, whose logits choose the next token; -1. Those of guesses follow */
+    int32_t row;    /* of the batch, whose logits choose the next token; -1. Those of its draft follow */
     uint32_t n_add; /* tokens in the batch */
-    /* what a draft thinks will follow `next`, and how often it was right */
-    llama_token guess[VR_MOST_GUESSES];
-    uint32_t n_guess, n_drafted, n_accepted;
-    uint32_t trial_drafted, trial_accepted, n_rest;
+    /* speculative decoding: the tokens drafted to follow `next`; how many were drafted and accepted in all, and at the
+     * last review; for how many tokens drafting pauses */
+    llama_token draft[VR_MOST_DRAFT];
+    uint32_t n_draft, n_drafted, n_accepted;
+    uint32_t reviewed_drafted, reviewed_accepted, n_pause;
 };
 
 struct vr_job {
@@ -79,9 +80,9 @@ struct vr_batcher {
     struct vr_totals rated;
 };
 
-/* The next token of a choice, from a row of logits: chosen, said, and the end of the choice if it is one. False: the
+/* The next token of a choice, from a row of logits: sampled, sent, and the end of the choice if it is one. False: the
  * whole job was ended with an error. */
-bool vr_choice_speak(struct vr_batcher *b, struct vr_choice *c, const float *logits);
+bool vr_choice_sample(struct vr_batcher *b, struct vr_choice *c, const float *logits);
 void vr_choice_end(struct vr_batcher *b, struct vr_choice *c, enum vr_end reason, int stop);
 /* Ends the job with an ERROR frame. */
 void vr_job_fail(struct vr_batcher *b, struct vr_job *j, uint16_t status, const char *message);

@@ -1,22 +1,22 @@
-/* The draft has a context of its own with the same sequences. What it has computed of a sequence may lag behind (while
- * many streams ran, none was speculated for) or have run ahead (guesses that were wrong): before guessing, each
- * sequence is cut to what it shares with the stream and fed the rest, a piece per step so that nobody waits for it
- * long.
+/* The draft model has a context of its own with the same sequences. What it has computed of a sequence may lag behind
+ * (while many streams ran, nothing was drafted) or have run ahead (drafted tokens that were rejected): before drafting,
+ * each sequence is cut to the prefix that it shares with the stream and fed the rest, a piece per step so that nobody
+ * waits for it long.
  *
- * A stream whose guesses cost more than they save, by the times measured, is left alone for a while. */
+ * A stream whose drafts cost more than they save, by the times measured, is not drafted for during PAUSE tokens. */
 #include "engine/process/draft.h"
 
 #include <string.h>
 
 #include "engine/process/choice.h"
 
-enum { CATCH_UP = 256, TRIAL = 24, REST = 64 };
+enum { CATCH_UP = 256, REVIEW = 24, PAUSE = 64 };
 
 struct sequence {
-    llama_token *tokens; /* what the draft's memory holds */
+    llama_token *tokens; /* what the draft's KV cache holds */
     uint32_t n;
-    struct vr_choice *choice; /* whose next tokens are guessed; NULL: none */
-    int32_t row;              /* of the batch, whose logits make the next guess */
+    struct vr_choice *choice; /* whose next tokens are drafted; NULL: none */
+    int32_t row;              /* of the batch, whose logits give the next draft token */
     uint32_t want;
 };
 
@@ -27,7 +27,7 @@ struct vr_draft {
     struct vr_sampler *sampler;
     llama_memory_t memory;
     bool broken;     /* it failed once: the model goes on alone */
-    double guess_ms; /* what one guess takes, smoothed */
+    double token_ms; /* what one drafted token takes, smoothed */
 };
 
 bool vr_draft_new(const struct vr_engine *e, struct vr_draft **out, struct vr_err *err)
@@ -35,7 +35,7 @@ bool vr_draft_new(const struct vr_engine *e, struct vr_draft **out, struct vr_er
     *out = NULL;
     if (!e->draft) return true;
     struct vr_draft *d = calloc(1, sizeof *d);
-    if (!d) return vr_fail_nomem(err, "making room for guesses");
+    if (!d) return vr_fail_nomem(err, "allocating the draft buffers");
     d->n_seq = e->n_seq;
     d->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(e->draft_model));
     d->n_batch = llama_n_batch(e->draft);
@@ -45,10 +45,10 @@ bool vr_draft_new(const struct vr_engine *e, struct vr_draft **out, struct vr_er
     d->seqs = calloc(d->n_seq, sizeof *d->seqs);
     bool ok = d->batch.token && d->sampler && d->seqs;
     for (uint32_t i = 0; ok && i < d->n_seq; i++)
-        ok = (d->seqs[i].tokens = calloc((size_t)e->n_ctx_seq + VR_MOST_GUESSES + 1, sizeof(llama_token))) != NULL;
+        ok = (d->seqs[i].tokens = calloc((size_t)e->n_ctx_seq + VR_MOST_DRAFT + 1, sizeof(llama_token))) != NULL;
     if (ok) return *out = d, true;
     vr_draft_free(d);
-    return vr_fail_nomem(err, "making room for guesses");
+    return vr_fail_nomem(err, "allocating the draft buffers");
 }
 
 void vr_draft_free(struct vr_draft *d)
@@ -79,13 +79,13 @@ static void put(struct vr_draft *d, struct sequence *s, llama_token token, bool 
     s->tokens[s->n++] = token;
 }
 
-/* How many guesses a choice has use for. */
+/* How many drafted tokens a choice has use for. */
 static uint32_t wanted(const struct vr_batcher *b, const struct vr_choice *c)
 {
     const struct vr_request *r = c->job->request;
     uint32_t n = b->e->n_draft, room = b->e->n_ctx_seq, left = r->max_tokens - c->n_text;
-    uint32_t used = c->slot->n + 2; /* the next token, and one that the model adds to the guesses */
-    if (c->n_rest || left < 2 || used >= room) return 0;
+    uint32_t used = c->slot->n + 2; /* the next token, and the one that the target adds to the draft */
+    if (c->n_pause || left < 2 || used >= room) return 0;
     if (n > left - 1) n = left - 1;
     return n < room - used ? n : room - used;
 }
@@ -103,7 +103,7 @@ static void feed(struct vr_draft *d, struct sequence *s, struct vr_choice *c)
     s->row = -1;
     for (uint32_t piece = 0; s->n < all && piece < CATCH_UP && (uint32_t)d->batch.n_tokens < d->n_batch; piece++) {
         llama_token token = token_at(c, s->n);
-        if ((uint32_t)token >= d->n_vocab) break; /* one that only the model knows */
+        if ((uint32_t)token >= d->n_vocab) break; /* one that only the target has */
         put(d, s, token, s->n + 1 == all);
     }
 }
@@ -119,8 +119,8 @@ static bool compute(struct vr_batcher *b, struct vr_draft *d)
     return false;
 }
 
-/* The draft's most likely token behind what it was fed; -1: there is nothing to guess. */
-static llama_token guess(struct vr_batcher *b, struct vr_draft *d, struct sequence *s)
+/* The draft model's most likely token behind what it was fed; -1: none. */
+static llama_token draft_token(struct vr_batcher *b, struct vr_draft *d, struct sequence *s)
 {
     static const struct vr_sampling greedy = { .repeat = 1, .top_p = 1 };
     uint64_t no_luck = 0;
@@ -130,35 +130,35 @@ static llama_token guess(struct vr_batcher *b, struct vr_draft *d, struct sequen
     return usable ? token : -1;
 }
 
-/* One more guess for everybody who wants one; the batch becomes what is to be computed for the next ones. */
-static void guess_all(struct vr_batcher *b, struct vr_draft *d)
+/* One more drafted token for everybody who wants one; the batch becomes what is to be computed for the next ones. */
+static void draft_all(struct vr_batcher *b, struct vr_draft *d)
 {
     d->batch.n_tokens = 0;
     llama_synchronize(b->e->draft);
     for (uint32_t i = 0; i < d->n_seq; i++) {
         struct sequence *s = &d->seqs[i];
         if (!s->choice || s->row < 0) continue;
-        llama_token token = guess(b, d, s);
+        llama_token token = draft_token(b, d, s);
         s->row = -1;
         if (token < 0) continue;
-        s->choice->guess[s->choice->n_guess++] = token;
+        s->choice->draft[s->choice->n_draft++] = token;
         s->choice->n_drafted++;
         b->totals.drafted_tokens++;
-        if (s->choice->n_guess < s->want) put(d, s, token, true);
+        if (s->choice->n_draft < s->want) put(d, s, token, true);
     }
 }
 
-/* Whether guesses of this stream have paid so far: each costs guess_ms, each that is right saves a step. */
+/* Whether drafts have paid off in this stream: each token costs token_ms, each that is accepted saves a step. */
 static void review(struct vr_batcher *b, struct vr_draft *d, struct vr_choice *c)
 {
-    uint32_t drafted = c->n_drafted - c->trial_drafted, accepted = c->n_accepted - c->trial_accepted;
-    if (drafted < TRIAL) return;
-    if (accepted * b->batch_ms < drafted * d->guess_ms) c->n_rest = REST;
-    c->trial_drafted = c->n_drafted;
-    c->trial_accepted = c->n_accepted;
+    uint32_t drafted = c->n_drafted - c->reviewed_drafted, accepted = c->n_accepted - c->reviewed_accepted;
+    if (drafted < REVIEW) return;
+    if (accepted * b->batch_ms < drafted * d->token_ms) c->n_pause = PAUSE;
+    c->reviewed_drafted = c->n_drafted;
+    c->reviewed_accepted = c->n_accepted;
 }
 
-/* The streams that are writing, and have use for guesses. Returns how many. */
+/* The streams that generate and have use for a draft. Returns how many. */
 static uint32_t choose(struct vr_batcher *b, struct vr_draft *d)
 {
     uint32_t streams = 0, n = 0;
@@ -172,7 +172,7 @@ static uint32_t choose(struct vr_batcher *b, struct vr_draft *d)
         struct vr_choice *c = b->slots.slot[i].choice;
         if (!c || c->state != VR_TEXT) continue;
         review(b, d, c);
-        if (c->n_rest) c->n_rest--;
+        if (c->n_pause) c->n_pause--;
         d->seqs[i].want = wanted(b, c);
         if (d->seqs[i].want == 0) continue;
         d->seqs[i].choice = c;
@@ -181,7 +181,7 @@ static uint32_t choose(struct vr_batcher *b, struct vr_draft *d)
     return n;
 }
 
-void vr_draft_guess(struct vr_batcher *b)
+void vr_draft_step(struct vr_batcher *b)
 {
     struct vr_draft *d = b->draft;
     if (!d || d->broken || choose(b, d) == 0) return;
@@ -191,8 +191,8 @@ void vr_draft_guess(struct vr_batcher *b)
     for (bool first = true; d->batch.n_tokens; first = false) {
         double t0 = vr_now_fine_ms();
         if (!compute(b, d)) return;
-        guess_all(b, d);
+        draft_all(b, d);
         double ms = vr_now_fine_ms() - t0; /* the first one also fed what was missing */
-        if (!first) d->guess_ms = d->guess_ms > 0 ? d->guess_ms * 0.9 + ms * 0.1 : ms;
+        if (!first) d->token_ms = d->token_ms > 0 ? d->token_ms * 0.9 + ms * 0.1 : ms;
     }
 }

@@ -93,7 +93,7 @@ static int step_whole(struct vr_batcher *b, struct vr_job *j, struct vr_err *err
     VR_AUTO_FREE float *v = calloc(b->e->n_embd + 1, sizeof *v);
     for (uint32_t s = 0; s < n_seq; s++) {
         if (!v || !read_vector(b, (llama_seq_id)s, starts[s], starts[s + 1] - starts[s], v))
-            return vr_job_fail(b, j, 500, "the engine gave no embedding"), 0;
+            return vr_job_fail(b, j, 500, "the engine returned no embedding"), 0;
         say(b, j, first + s, v, b->e->n_embd);
     }
     if (j->at == j->request->n_prompts) finish(b, j);
@@ -106,7 +106,7 @@ static int step_chunk(struct vr_batcher *b, struct vr_job *j, struct vr_err *err
     const struct vr_prompt *p = &j->request->prompts[j->at];
     uint32_t n = p->n - j->done < b->e->n_outputs ? p->n - j->done : b->e->n_outputs;
     if (!j->sum) j->sum = calloc(b->e->n_embd + 1, sizeof *j->sum);
-    if (!j->sum) return vr_job_fail(b, j, 503, "out of memory while making embeddings"), 0;
+    if (!j->sum) return vr_job_fail(b, j, 503, "out of memory while computing embeddings"), 0;
     b->batch.n_tokens = 0;
     put(b, j, j->slot->seq, j->done, n);
     llama_set_embeddings(b->e->ctx, true);
@@ -118,7 +118,7 @@ static int step_chunk(struct vr_batcher *b, struct vr_job *j, struct vr_err *err
     llama_set_embeddings(b->e->ctx, false);
     if (rc != 0 || (j->done += n) < p->n) return rc;
     VR_AUTO_FREE float *v = calloc(b->e->n_embd + 1, sizeof *v);
-    if (!v) return vr_job_fail(b, j, 503, "out of memory while making embeddings"), 0;
+    if (!v) return vr_job_fail(b, j, 503, "out of memory while computing embeddings"), 0;
     for (uint32_t k = 0; k < b->e->n_embd; k++) v[k] = (float)j->sum[k];
     say(b, j, j->at, v, b->e->n_embd);
     memset(j->sum, 0, b->e->n_embd * sizeof *j->sum);
@@ -144,7 +144,7 @@ bool vr_embed_step(struct vr_batcher *b, int *rc, struct vr_err *err)
         while (*rc == 1 && vr_slots_evict(&b->slots)) *rc = step_chunk(b, j, err);
     }
     if (*rc == 1) {
-        vr_job_fail(b, j, 503, "the context has no room for this input");
+        vr_job_fail(b, j, 503, "this input does not fit into the context");
         *rc = 0;
     }
     if (*rc == 2) *rc = 0; /* broken off: it was cancelled */

@@ -85,12 +85,12 @@ static uint32_t give_prompt(struct vr_choice *c, uint32_t n)
     return n;
 }
 
-/* The next token of a stream, and the guesses behind it as far as the others leave room. */
+/* The next token of a stream, and the draft behind it as far as the others leave room. */
 static uint32_t give_stream(const struct vr_batcher *b, struct vr_choice *c, uint32_t given, uint32_t n_behind)
 {
     uint32_t most = b->e->n_outputs < b->e->n_batch ? b->e->n_outputs : b->e->n_batch;
-    if (given + 1 + c->n_guess + n_behind > most) c->n_guess = 0;
-    return c->n_add = 1 + c->n_guess;
+    if (given + 1 + c->n_draft + n_behind > most) c->n_draft = 0;
+    return c->n_add = 1 + c->n_draft;
 }
 
 static uint32_t give_streams(struct vr_batcher *b)
@@ -221,7 +221,7 @@ static void put_choice(struct vr_batcher *b, struct vr_choice *c)
     uint32_t from = c->slot->n;
     for (uint32_t k = 0; k < c->n_add; k++) {
         bool text = c->state == VR_TEXT, logits = text || from + k + 1 == c->n_todo;
-        llama_token token = !text ? c->todo[from + k] : k ? c->guess[k - 1] : c->next;
+        llama_token token = !text ? c->todo[from + k] : k ? c->draft[k - 1] : c->next;
         int32_t i = put(b, c->slot, from + k, token, logits);
         if (logits && c->row < 0) c->row = i;
         b->in_batch[i] = c->job->request;
@@ -231,7 +231,7 @@ static void put_choice(struct vr_batcher *b, struct vr_choice *c)
 }
 
 /* One past the last slot whose stream wants one token; 0 when gaps are better left: where they cost nothing, where a
- * row costs the host as much as a pass, and beside guesses, which are several tokens of a sequence. */
+ * row costs the host as much as a pass, and beside drafts, which are several tokens of a sequence. */
 static uint32_t end_of_streams(const struct vr_batcher *b)
 {
     uint32_t end = 0;
@@ -239,7 +239,7 @@ static uint32_t end_of_streams(const struct vr_batcher *b)
     for (uint32_t i = 0; i < b->slots.n; i++) {
         const struct vr_choice *c = b->slots.slot[i].choice;
         if (!c || c->state != VR_TEXT || c->n_add == 0) continue;
-        if (c->n_guess) return 0;
+        if (c->n_draft) return 0;
         end = i + 1;
     }
     return end;

@@ -474,7 +474,7 @@ static bool read_embedding(struct reading *g)
     if (!g->e->embeddings)
         return vr_refuse(
             g->why, "model", "unsupported_model",
-            "this model makes text, not embeddings; start the server with --embeddings to have them anyway");
+            "this is a text generation model; start the server with --embeddings to get embeddings from it");
     if (dimensions && json_integer_value(dimensions) != g->e->n_embd)
         return vr_refuse(g->why, "dimensions", "invalid_value", "this model's embeddings have %u dimensions, no others",
                          g->e->n_embd);
@@ -487,8 +487,7 @@ static bool read_all(struct reading *g)
         return vr_refuse(g->why, "kind", NULL, "the request has no kind");
     if (g->r->kind == VR_EMBEDDING) return read_embedding(g);
     if (!g->e->text)
-        return vr_refuse(g->why, "model", "unsupported_model",
-                         "this model makes embeddings, not text; ask /v1/embeddings");
+        return vr_refuse(g->why, "model", "unsupported_model", "this is an embedding model; use /v1/embeddings");
     read_numbers(g);
     read_logprobs(g);
     if (!read_biases(g) || !read_stops(g)) return false;

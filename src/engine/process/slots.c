@@ -11,11 +11,11 @@ bool vr_slots_init(struct vr_slots *s, const struct vr_engine *e, struct vr_err 
 {
     *s = (struct vr_slots){ .e = e, .n = e->n_seq };
     s->slot = calloc(s->n, sizeof *s->slot);
-    if (!s->slot) return vr_fail_nomem(err, "making room for sequences");
+    if (!s->slot) return vr_fail_nomem(err, "allocating the slots");
     for (uint32_t i = 0; i < s->n; i++) {
         s->slot[i].seq = (llama_seq_id)i;
         s->slot[i].tokens = calloc((size_t)e->n_ctx_seq + 1, sizeof(llama_token));
-        if (!s->slot[i].tokens) return vr_slots_done(s), vr_fail_nomem(err, "making room for sequences");
+        if (!s->slot[i].tokens) return vr_slots_done(s), vr_fail_nomem(err, "allocating the slots");
     }
     return true;
 }

@@ -90,7 +90,7 @@ bool vr_vision_step(struct vr_batcher *b, int *rc, struct vr_err *err)
         vr_slots_resync(&b->slots, l.slot);
     else
         vr_slots_clear(&b->slots, l.slot);
-    if (here && (*rc == 0 || *rc == 1)) vr_job_fail(b, c->job, 503, "the context has no room for this picture");
+    if (here && (*rc == 0 || *rc == 1)) vr_job_fail(b, c->job, 503, "this image does not fit into the context");
     if (*rc == 1) *rc = 0;
     return true;
 }

@@ -395,7 +395,8 @@ bool vr_vgpu_register(const struct vr_vgpu_spec *specs, size_t n, enum vr_vgpu_m
 {
     if (all.n) return vr_fail(err, VR_EINTERNAL, "virtual GPUs are already registered in this process");
     if (n == 0 || n > VR_MAX_VGPUS)
-        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine takes 1 to %d; leave some out", n, VR_MAX_VGPUS);
+        return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports 1 to %d; choose some with --devices", n,
+                       VR_MAX_VGPUS);
     all.mode = mode;
     all.next_address = (uintptr_t)1 << 46;
     snprintf(all.backend, sizeof all.backend, "%.*s", (int)strcspn(specs[0].name, "0123456789"), specs[0].name);

@@ -8,9 +8,9 @@
 
 #define VR_MAX_VGPUS 15 /* the scheduler takes 16 backends, and the CPU is one */
 
-/* Tokens that a draft guesses before the model looks at all of them in one step: llama-server's default, and ours. */
+/* Tokens drafted per step of speculative decoding: llama-server's default, and ours. */
 #define VR_DRAFT_TOKENS 3
-/* Streams that are guessed for at the same time: more of them fill a batch by themselves. */
+/* Streams that are drafted for at the same time: more of them fill a batch by themselves. */
 #define VR_DRAFT_STREAMS 4
 
 struct vr_vgpu_spec {

@@ -111,12 +111,12 @@ static bool read_braces(struct reader *r, bool nested, bool leading, bool *empty
         skip_space(r, nested);
     }
     if (least > VR_MOST_GRAMMAR_REPEAT || most > VR_MOST_GRAMMAR_REPEAT)
-        return vr_fail(r->err, VR_EUSAGE, "the grammar repeats something more than %d times", VR_MOST_GRAMMAR_REPEAT);
+        return vr_fail(r->err, VR_EUSAGE, "the grammar has a repetition of more than %d times", VR_MOST_GRAMMAR_REPEAT);
     if (most < least)
-        return vr_fail(r->err, VR_EUSAGE, "the grammar repeats something at least %lu and at most %lu times", least,
+        return vr_fail(r->err, VR_EUSAGE, "the grammar has a repetition of at least %lu and at most %lu times", least,
                        most);
     if ((r->repeats += most) > VR_MOST_GRAMMAR_REPEATS)
-        return vr_fail(r->err, VR_EUSAGE, "the grammar's repeats add up to more than %d", VR_MOST_GRAMMAR_REPEATS);
+        return vr_fail(r->err, VR_EUSAGE, "the grammar's repetitions add up to more than %d", VR_MOST_GRAMMAR_REPEATS);
     if (leading && most > 1) r->weight *= (double)most;
     if (least == 0) *empty = true;
     if (r->at < r->end && *r->at == '}') r->at++;
@@ -168,7 +168,7 @@ static bool read_item(struct reader *r, bool nested, bool leading, bool *takes, 
         empty = true; /* for all we know */
     } else if (c == '(') {
         if (++r->depth > VR_MOST_GRAMMAR_DEPTH)
-            return vr_fail(r->err, VR_EUSAGE, "the grammar nests its groups more than %d deep", VR_MOST_GRAMMAR_DEPTH);
+            return vr_fail(r->err, VR_EUSAGE, "the grammar nests groups deeper than %d levels", VR_MOST_GRAMMAR_DEPTH);
         r->at++;
         skip_space(r, true);
         if (!leading) { /* its firsts are not the rule's: read them and forget them */
@@ -284,9 +284,9 @@ bool vr_limit_grammar(const char *gbnf, size_t n, struct vr_err *err)
 {
     if (n > VR_MOST_GRAMMAR_BYTES)
         return vr_fail(err, VR_EUSAGE, "the grammar has %zu bytes, at most %d", n, VR_MOST_GRAMMAR_BYTES);
-    if (memchr(gbnf, '\0', n)) return vr_fail(err, VR_EUSAGE, "the grammar holds a NUL");
+    if (memchr(gbnf, '\0', n)) return vr_fail(err, VR_EUSAGE, "the grammar contains a NUL byte");
     if (n >= 11 && memcmp(gbnf, "%llguidance", 11) == 0)
-        return vr_fail(err, VR_EUSAGE, "the grammar is one of llguidance, which this engine does not have: write GBNF");
+        return vr_fail(err, VR_EUSAGE, "the grammar is for llguidance, which this engine does not support: use GBNF");
     struct reader r = { .at = gbnf, .end = gbnf + n, .n_buckets = 4 * VR_MOST_GRAMMAR_RULES, .err = err };
     r.symbols = calloc(r.n_buckets, sizeof *r.symbols);
     if (!r.symbols) return vr_fail_nomem(err, "reading a grammar");

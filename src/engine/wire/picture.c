@@ -55,7 +55,7 @@ bool vr_picture_size(const uint8_t *data, size_t n, uint32_t *width, uint32_t *h
     if (pixels == 0 || *width > VR_MOST_PICTURE_SIDE || *height > VR_MOST_PICTURE_SIDE ||
         pixels > VR_MOST_PICTURE_PIXELS)
         return vr_fail(err, VR_EUSAGE,
-                       "it has %" PRIu32 " x %" PRIu32 " pixels; at most %d on a side and %d in all are taken", *width,
+                       "it has %" PRIu32 " x %" PRIu32 " pixels; at most %d per side and %d in all are allowed", *width,
                        *height, VR_MOST_PICTURE_SIDE, VR_MOST_PICTURE_PIXELS);
     return true;
 }
@@ -71,8 +71,8 @@ bool vr_picture_url(const char *url, size_t n, size_t *skip, struct vr_err *err)
         return true;
     }
     return vr_fail(err, VR_EUSAGE,
-                   "a picture must come as data:image/png;base64,... or data:image/jpeg;base64,...: this server "
-                   "fetches nothing from other places");
+                   "an image must be data:image/png;base64,... or data:image/jpeg;base64,...: this server does not "
+                   "fetch remote images");
 }
 
 /* Base64, also of the alphabet for URLs, with or without '=' behind it. OpenSSL wants it whole, plain and padded, and
@@ -82,7 +82,7 @@ static bool decode(const char *s, size_t n, uint8_t *out, size_t *len, struct vr
     while (n && s[n - 1] == '=') n--;
     size_t padded = (n + 3) / 4 * 4;
     VR_AUTO_FREE uint8_t *text = malloc(padded + 1);
-    if (!text) return vr_fail_nomem(err, "reading a picture");
+    if (!text) return vr_fail_nomem(err, "reading an image");
     bool ok = n % 4 != 1 && padded <= INT_MAX;
     for (size_t i = 0; ok && i < n; i++) {
         ok = s[i] != '=' && !strchr(" \t\r\n\v\f", s[i]);
@@ -100,7 +100,7 @@ bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct v
     size_t skip;
     if (!vr_picture_url(url, n, &skip, err)) return false;
     uint8_t *data = vr_arena_alloc(arena, (n - skip) / 4 * 3 + 3, 1);
-    if (!data) return vr_fail_nomem(err, "reading a picture");
+    if (!data) return vr_fail_nomem(err, "reading an image");
     *out = (struct vr_picture_file){ .data = data };
     return decode(url + skip, n - skip, data, &out->n, err) &&
            vr_picture_size(data, out->n, &out->width, &out->height, err);

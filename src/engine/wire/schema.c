@@ -79,10 +79,10 @@ static bool read_types(struct walk *w, const json_t *type, unsigned *out)
     for (size_t i = 0; i < n; i++) {
         const char *name = json_string_value(json_is_array(type) ? json_array_get(type, i) : type);
         unsigned bit = name ? type_bit(name) : 0;
-        if (!bit) return vr_fail(w->err, VR_EUSAGE, "%s: \"type\" must name types of JSON", place(w));
+        if (!bit) return vr_fail(w->err, VR_EUSAGE, "%s: \"type\" must name JSON types", place(w));
         *out |= bit;
     }
-    if (!*out) return vr_fail(w->err, VR_EUSAGE, "%s: \"type\" names nothing", place(w));
+    if (!*out) return vr_fail(w->err, VR_EUSAGE, "%s: \"type\" is empty", place(w));
     return true;
 }
 
@@ -93,11 +93,11 @@ static bool check_value(struct walk *w, const json_t *node, unsigned set)
     const json_t *list = json_object_get(node, "enum"), *one = json_object_get(node, "const");
     if (list && one) return vr_fail(w->err, VR_EUSAGE, "%s: both \"const\" and \"enum\"", place(w));
     if (list && (!json_is_array(list) || json_array_size(list) == 0))
-        return vr_fail(w->err, VR_EUSAGE, "%s: \"enum\" must be an array that is not empty", place(w));
+        return vr_fail(w->err, VR_EUSAGE, "%s: \"enum\" must be a non-empty array", place(w));
     size_t n = list ? json_array_size(list) : 1;
     for (size_t i = 0; i < n; i++)
         if (set && !(type_of(list ? json_array_get(list, i) : one) & set))
-            return vr_fail(w->err, VR_EUSAGE, "%s: a value of \"%s\" is not of the type", place(w),
+            return vr_fail(w->err, VR_EUSAGE, "%s: a value of \"%s\" does not match \"type\"", place(w),
                            list ? "enum" : "const");
     return true;
 }
@@ -109,7 +109,7 @@ static bool read_count(struct walk *w, const json_t *node, const char *key, json
     *out = -1;
     if (!v) return true;
     if (!json_is_integer(v) || json_integer_value(v) < 0)
-        return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" must be a whole number, not negative", place(w), key);
+        return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" must be a non-negative integer", place(w), key);
     *out = json_integer_value(v);
     if (*out > VR_MOST_GRAMMAR_REPEAT)
         return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" is more than %d, which cannot be enforced", place(w), key,
@@ -158,7 +158,7 @@ static bool check_integer(struct walk *w, const json_t *node)
         if (!isnan(v[i]) && !isnan(v[i + 1]))
             return vr_fail(w->err, VR_EUSAGE, "%s: both \"%s\" and \"%s\"", place(w), keys[i], keys[i + 1]);
     double low = !isnan(v[0]) ? ceil(v[0]) : floor(v[1]) + 1, high = !isnan(v[2]) ? floor(v[2]) : ceil(v[3]) - 1;
-    if (low > high) return vr_fail(w->err, VR_EUSAGE, "%s: no number is within these limits", place(w));
+    if (low > high) return vr_fail(w->err, VR_EUSAGE, "%s: no number satisfies these limits", place(w));
     return true;
 }
 
@@ -203,7 +203,7 @@ static bool check_object(struct walk *w, const json_t *node, unsigned depth)
     for (size_t i = 0; i < json_array_size(required); i++) {
         const char *name = json_string_value(json_array_get(required, i));
         if (!name || !json_object_get(properties, name))
-            return vr_fail(w->err, VR_EUSAGE, "%s: \"required\" names '%.80s', which is no property", place(w),
+            return vr_fail(w->err, VR_EUSAGE, "%s: \"required\" names '%.80s', which is not a property", place(w),
                            name ? name : "?");
     }
     if (more && !json_is_boolean(more) && !json_is_object(more))
@@ -224,7 +224,8 @@ static bool check_array(struct walk *w, const json_t *node, unsigned depth)
         json_int_t n = (json_int_t)json_array_size(list);
         if (!json_is_array(list)) return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" must be an array", place(w), key);
         if ((least && json_integer_value(least) > n) || (most && json_integer_value(most) < n))
-            return vr_fail(w->err, VR_EUSAGE, "%s: the number of items is not that of \"%s\"", place(w), key);
+            return vr_fail(w->err, VR_EUSAGE, "%s: minItems and maxItems must equal the length of \"%s\"", place(w),
+                           key);
         return visit_all(w, node, depth, key);
     }
     return !items || visit_child(w, items, depth, "items", NULL);
@@ -256,7 +257,8 @@ static bool check_keywords(struct walk *w, const json_t *node, unsigned set, con
         const struct keyword *k = find(name);
         if (!k || k->where <= DEFS || strcmp(name, *decides) == 0) continue;
         if (!alone && (k->where == VALUE || k->where == TYPE || k->where == FORMAT)) continue;
-        return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" beside \"%s\" cannot be enforced", place(w), name, *decides);
+        return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" together with \"%s\" cannot be enforced", place(w), name,
+                       *decides);
     }
     return true;
 }
@@ -288,15 +290,15 @@ static bool visit(struct walk *w, const json_t *node, unsigned depth)
     unsigned set;
     if (!json_is_object(node)) return vr_fail(w->err, VR_EUSAGE, "%s: a schema must be an object", place(w));
     if (depth > VR_MOST_SCHEMA_DEPTH)
-        return vr_fail(w->err, VR_EUSAGE, "the schema is more than %d deep", VR_MOST_SCHEMA_DEPTH);
+        return vr_fail(w->err, VR_EUSAGE, "the schema is nested deeper than %d levels", VR_MOST_SCHEMA_DEPTH);
     if (++w->n_nodes > VR_MOST_SCHEMA_NODES)
-        return vr_fail(w->err, VR_EUSAGE, "the schema has more than %d parts", VR_MOST_SCHEMA_NODES);
+        return vr_fail(w->err, VR_EUSAGE, "the schema has more than %d nodes", VR_MOST_SCHEMA_NODES);
     if (!visit_all(w, node, depth, "$defs") || !visit_all(w, node, depth, "definitions")) return false;
     if (!read_types(w, json_object_get(node, "type"), &set) || !check_keywords(w, node, set, &decides)) return false;
     if (decides && strcmp(decides, "$ref") == 0) return check_ref(w, json_object_get(node, "$ref"));
     if (decides && strcmp(decides, "anyOf") == 0) {
         if (json_array_size(json_object_get(node, "anyOf")) == 0)
-            return vr_fail(w->err, VR_EUSAGE, "%s: \"anyOf\" must be an array that is not empty", place(w));
+            return vr_fail(w->err, VR_EUSAGE, "%s: \"anyOf\" must be a non-empty array", place(w));
         return visit_all(w, node, depth, "anyOf");
     }
     if (decides) return check_value(w, node, set);

@@ -42,7 +42,7 @@ void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
     (void)r;
     const struct vr_buf *plan = &c->front->engine.load->plan_json;
     if (plan->n == 0) {
-        vr_reply_error(c, 404, NULL, "no_plan", "this model was not placed by a plan");
+        vr_reply_error(c, 404, NULL, "no_plan", "there is no plan for this model");
         return;
     }
     vr_reply(c, 200, "application/json", NULL, plan->data, plan->n);

@@ -38,18 +38,18 @@ static bool add_field(struct arguments *a, const char *name, const json_t *v, st
         if (fields[i].type == INT) {
             json_int_t n = json_integer_value(v);
             if (!json_is_integer(v) || n < 0 || n > 1 << 30)
-                return vr_refuse(p, name, "invalid_value", "'%s' must be a whole number, 0 or more", name);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a non-negative integer", name);
             vr_buf_addf(&a->words, "--%s=%" JSON_INTEGER_FORMAT, fields[i].option, n);
         } else {
             const char *s = json_string_value(v);
             if (!s || !*s || strlen(s) > MAX_TEXT || strlen(s) != json_string_length(v))
-                return vr_refuse(p, name, "invalid_value", "'%s' must be a text of 1 to %d bytes", name, MAX_TEXT);
+                return vr_refuse(p, name, "invalid_value", "'%s' must be a string of 1 to %d bytes", name, MAX_TEXT);
             vr_buf_addf(&a->words, "--%s=%s", fields[i].option, s);
         }
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    return vr_refuse(p, name, "unknown_field", "there is no field '%s' here; docs/api.md lists what there is", name);
+    return vr_refuse(p, name, "unknown_field", "unknown field '%s'; docs/api.md lists the fields", name);
 }
 
 /* The file that "model" names: the one that is loaded, or one of --models-dir. */
@@ -70,7 +70,7 @@ static bool add_model(struct arguments *a, const struct vr_front *f, const char 
         vr_buf_addc(&a->words, '\0', 1);
         return true;
     }
-    vr_refuse(p, "model", "model_not_found", "there is no model '%.200s' here; GET /api/models lists them", id);
+    vr_refuse(p, "model", "model_not_found", "model '%.200s' not found; GET /api/models lists the models", id);
     p->status = 404;
     return false;
 }
@@ -86,7 +86,7 @@ static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body
             continue;
         }
         if (!json_is_string(v) && !json_is_null(v))
-            return vr_refuse(p, "model", "invalid_value", "'model' must be a text");
+            return vr_refuse(p, "model", "invalid_value", "'model' must be a string");
         model = json_string_value(v);
     }
     if (!add_model(a, f, model, p)) return false;

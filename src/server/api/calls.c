@@ -191,7 +191,7 @@ void vr_call_cancel(struct vr_front *f, struct vr_call *call)
 {
     f->metrics.cancelled++;
     if (!vr_worker_send(f, VR_WIRE_CANCEL, call->id, NULL, 0))
-        vr_log(VR_DEBUG, "a client went away, and there is no engine to tell");
+        vr_log(VR_DEBUG, "a client disconnected while no engine is running");
     call_free(&f->calls, call);
 }
 
@@ -306,8 +306,8 @@ static bool on_end(struct vr_front *f, struct vr_call *call, const struct vr_fra
     if (e.reason == VR_END_CANCELLED || e.reason == VR_END_ERROR) {
         bool stopped = e.reason == VR_END_CANCELLED;
         vr_call_fail(f, call, stopped ? 503 : 500, stopped ? "stopped" : "engine_error",
-                     stopped ? "the server ended this answer because it is stopping"
-                             : "the engine could not go on with this answer");
+                     stopped ? "the request was ended because the server is stopping"
+                             : "the engine could not complete this request");
         return true;
     }
     bool first = call->n_open == call->n_choices;
@@ -348,7 +348,7 @@ static bool on_error(struct vr_front *f, struct vr_call *call, const struct vr_f
     int status = e.status >= 400 && e.status <= 599 ? e.status : 500;
     VR_AUTO_BUF error = { 0 };
     vr_error_json(&error, vr_error_type(status), json_string_value(json_object_get(tree, "param")),
-                  json_string_value(json_object_get(tree, "code")), message ? message : "the engine gave no reason");
+                  json_string_value(json_object_get(tree, "code")), message ? message : "unknown engine error");
     json_decref(tree);
     fail_with(f, call, status, &error);
     return true;

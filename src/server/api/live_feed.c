@@ -185,7 +185,8 @@ void vr_answer_api_live(struct vr_conn *c, const struct vr_incoming *r)
     struct vr_live_feed *p = c->front->live_feed;
     if (c->method == VR_HEAD) return vr_reply(c, 200, "text/event-stream; charset=utf-8", NULL, "", 0);
     if (p->n_listeners == MAX_LISTENERS)
-        return vr_reply_later(c, 503, 5, "too_many_listeners", "%d pages look at this server already", MAX_LISTENERS);
+        return vr_reply_later(c, 503, 5, "too_many_listeners", "%d clients are already watching, which is the limit",
+                              MAX_LISTENERS);
     if (p->n_listeners == 0) {
         p->n_told = p->n_lines;
         vr_meter_want(p->meter, true);

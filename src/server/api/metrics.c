@@ -64,31 +64,37 @@ void vr_metrics_print(const struct vr_front *f, struct vr_buf *out)
     number(out, "prompt_tokens_total", "counter", "Prompt tokens.", (double)m->prompt_tokens);
     number(out, "cached_tokens_total", "counter", "Prompt tokens taken from the prefix cache.",
            (double)m->cached_tokens);
-    number(out, "text_tokens_total", "counter", "Tokens generated.", (double)m->text_tokens);
+    number(out, "text_tokens_total", "counter", "Generated tokens.", (double)m->text_tokens);
     number(out, "drafted_tokens_total", "counter", "Tokens proposed by the draft model.", (double)m->drafted_tokens);
     number(out, "accepted_tokens_total", "counter", "Proposed tokens that the model accepted.",
            (double)m->accepted_tokens);
     number(out, "cancelled_total", "counter", "Requests to the model whose client went away.", (double)m->cancelled);
-    number(out, "stalled_total", "counter", "Clients dropped because they did not read.", (double)m->stalled);
-    number(out, "refused_connections_total", "counter", "Connections over the limit.", (double)m->refused_connections);
+    number(out, "stalled_total", "counter", "Clients dropped because they stopped reading.", (double)m->stalled);
+    number(out, "refused_connections_total", "counter", "Connections refused because of --max-connections.",
+           (double)m->refused_connections);
     number(out, "requests_in_flight", "gauge", "Requests to the model that the engine has.", f->calls.n);
-    number(out, "texts_in_flight", "gauge", "Choices that those requests ask for.", f->calls.n_texts);
+    number(out, "choices_in_flight", "gauge", "Choices that those requests ask for.", f->calls.n_texts);
     number(out, "connections", "gauge", "Open connections.", f->conns.n);
-    number(out, "output_waiting_bytes", "gauge", "Bytes that wait for clients to read.", (double)f->conns.output_bytes);
-    number(out, "engine_up", "gauge", "1 when the model is ready.", f->engine.state == VR_WORKER_READY);
-    number(out, "engine_loading_percent", "gauge", "How far loading is.", f->engine.percent);
+    number(out, "output_waiting_bytes", "gauge", "Response bytes not yet read by clients.",
+           (double)f->conns.output_bytes);
+    number(out, "engine_up", "gauge", "1 if the model is loaded and ready.", f->engine.state == VR_WORKER_READY);
+    number(out, "engine_loading_percent", "gauge", "Progress of loading the model.", f->engine.percent);
     number(out, "engine_starts_total", "counter", "Engine processes started.", (double)m->engine_starts);
-    number(out, "engine_crashes_total", "counter", "Engine processes that died.", (double)m->engine_crashes);
-    number(out, "engine_failures_total", "counter", "Engine processes that said why they could not go on.",
+    number(out, "engine_crashes_total", "counter", "Engine processes that crashed.", (double)m->engine_crashes);
+    number(out, "engine_failures_total", "counter", "Engine processes that ended with a reported error.",
            (double)m->engine_failures);
     number(out, "log_lines_dropped_total", "counter", "Log lines that could not be written.", (double)vr_log_dropped());
-    number(out, "resident_bytes", "gauge", "Memory of this process, without the engine.", (double)resident_bytes());
+    number(out, "resident_bytes", "gauge", "Resident memory of the server process, without the engine.",
+           (double)resident_bytes());
     struct rusage use;
     if (getrusage(RUSAGE_SELF, &use) == 0)
-        number(out, "cpu_seconds_total", "counter", "CPU time of this process, without the engine.",
+        number(out, "cpu_seconds_total", "counter", "CPU time of the server process, without the engine.",
                (double)use.ru_utime.tv_sec + (double)use.ru_stime.tv_sec +
                    (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6);
-    number(out, "uptime_seconds", "gauge", "Since the server started.", (double)(vr_now_ms() - f->started_ms) / 1e3);
-    histogram(out, "first_token_seconds", "From a request's first byte to its first token.", &m->first_token_s);
-    histogram(out, "request_seconds", "From a request's first byte to the end of its answer.", &m->request_s);
+    number(out, "uptime_seconds", "gauge", "Time since the server started.",
+           (double)(vr_now_ms() - f->started_ms) / 1e3);
+    histogram(out, "first_token_seconds", "Time to first token (TTFT), from the first byte of the request.",
+              &m->first_token_s);
+    histogram(out, "request_seconds", "Time from the first byte of a request to the end of its response.",
+              &m->request_s);
 }

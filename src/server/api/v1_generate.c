@@ -22,8 +22,7 @@ static bool engine_takes(struct vr_conn *c, size_t n_choices)
         return vr_reply_later(c, 503, later, "model_loading", "the model is loading (%s, %d %%)", e->stage, e->percent),
                false;
     if (e->state != VR_WORKER_READY)
-        return vr_reply_later(c, 503, later, "engine_restarting", "the engine is being started again: %s", e->trouble),
-               false;
+        return vr_reply_later(c, 503, later, "engine_restarting", "the engine is restarting: %s", e->trouble), false;
     if (f->calls.n_texts + n_choices > e->n_seq + f->config->limits.max_queue || f->calls.n_unused == 0)
         return vr_reply_later(c, 429, later, "queue_full", "the queue is full: %u answers are running or waiting",
                               f->calls.n_texts),
@@ -52,12 +51,12 @@ static void generate(struct vr_conn *c, json_t *body, enum vr_request_kind kind)
     struct vr_reply_form w;
     if (!vr_body_check(body, kind, &w, &p)) return reply_refusal(c, &p);
     if (*w.model && !vr_front_is_model(f, w.model)) {
-        vr_reply_error(c, 404, "model", "model_not_found", "there is no model '%.200s' here; this server has '%s'",
-                       w.model, f->config->model_id);
+        vr_reply_error(c, 404, "model", "model_not_found", "model '%.200s' not found; this server serves '%s'", w.model,
+                       f->config->model_id);
         return;
     }
     if (!engine_takes(c, w.n_choices)) return;
-    if (!hand_over(c, body, kind, &w)) vr_reply_later(c, 503, 1, "busy", "the server has no room for this request now");
+    if (!hand_over(c, body, kind, &w)) vr_reply_later(c, 503, 1, "busy", "the server is busy; retry later");
 }
 
 static void answer(struct vr_conn *c, const struct vr_incoming *r, enum vr_request_kind kind)

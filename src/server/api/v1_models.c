@@ -38,7 +38,7 @@ void vr_answer_v1_model(struct vr_conn *c, const struct vr_incoming *r)
     char id[300];
     bool fine = vr_percent_decode((struct vr_slice){ r->head.path.p + n, r->head.path.n - n }, id, sizeof id);
     if (!fine || !vr_front_is_model(c->front, id)) {
-        vr_reply_error(c, 404, "model", "model_not_found", "there is no model '%.200s' here; this server has '%s'",
+        vr_reply_error(c, 404, "model", "model_not_found", "model '%.200s' not found; this server serves '%s'",
                        fine ? id : "?", c->front->config->model_id);
         return;
     }

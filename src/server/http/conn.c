@@ -140,18 +140,18 @@ static bool admit(struct vr_conn *c, const struct vr_head *h)
     if (f->conns.n > f->config->limits.max_connections) {
         f->metrics.refused_connections++;
         c->keep_alive = false;
-        return vr_reply_later(c, 503, 1, "too_many_connections", "the server has as many connections as it may"), false;
+        return vr_reply_later(c, 503, 1, "too_many_connections", "too many connections (--max-connections)"), false;
     }
     if (!vr_auth_host_ok(f->auth, h->host))
-        return vr_reply_error(
-                   c, 403, NULL, "host_not_allowed",
-                   "the Host header '%.*s' does not name this server; start it with --allow-host to allow it",
-                   (int)(h->host.n < 100 ? h->host.n : 100), h->host.p),
+        return vr_reply_error(c, 403, NULL, "host_not_allowed",
+                              "the Host header '%.*s' is not allowed; start the server with --allow-host to accept it",
+                              (int)(h->host.n < 100 ? h->host.n : 100), h->host.p),
                false;
     if (h->origin.p) {
         if (!vr_auth_origin_ok(f->auth, h->origin, h->host))
             return vr_reply_error(c, 403, NULL, "origin_not_allowed",
-                                  "pages of '%.*s' may not call this server; start it with --cors-origin to allow them",
+                                  "requests from origin '%.*s' are not allowed; start the server with --cors-origin to "
+                                  "accept them",
                                   (int)(h->origin.n < 100 ? h->origin.n : 100), h->origin.p),
                    false;
         c->origin = strndup(h->origin.p, h->origin.n);
@@ -165,16 +165,16 @@ static bool admit(struct vr_conn *c, const struct vr_head *h)
         VR_AUTO_BUF body = { 0 };
         snprintf(more, sizeof more, "Allow: %s\r\n", allow);
         vr_buf_adds(&body, "{\"error\":");
-        vr_error_json(&body, vr_error_type(405), NULL, "method_not_allowed", "this path does not take that method");
+        vr_error_json(&body, vr_error_type(405), NULL, "method_not_allowed", "this path does not support that method");
         vr_buf_adds(&body, "}\n");
         return vr_reply(c, 405, "application/json", more, vr_buf_str(&body), body.n), false;
     }
     if (!vr_auth_key_ok(f->auth, h) && !(c->route && c->route->open))
         return vr_reply_error(c, 401, NULL, "invalid_api_key",
-                              "this server asks for an API key: send it as 'Authorization: Bearer KEY'"),
+                              "invalid or missing API key: send it as 'Authorization: Bearer KEY'"),
                false;
     if (!c->route)
-        return vr_reply_error(c, 404, NULL, "unknown_path", "there is no %.*s here; docs/api.md lists what there is",
+        return vr_reply_error(c, 404, NULL, "unknown_path", "unknown path %.*s; docs/api.md lists the endpoints",
                               (int)(h->path.n < 100 ? h->path.n : 100), h->path.p),
                false;
     return true;
@@ -185,7 +185,8 @@ static bool admit_body(struct vr_conn *c, const struct vr_head *h)
     const struct vr_limits *limits = &c->front->config->limits;
     if (h->content_length > limits->max_body_bytes) {
         c->keep_alive = false;
-        return vr_reply_error(c, 413, NULL, "body_too_large", "the body has %llu bytes, at most %llu are taken",
+        return vr_reply_error(c, 413, NULL, "body_too_large",
+                              "the body has %llu bytes, but at most %llu are allowed (--max-body-mib)",
                               (unsigned long long)h->content_length, (unsigned long long)limits->max_body_bytes),
                false;
     }
@@ -298,7 +299,7 @@ static bool read_body(struct vr_conn *c)
             vr_buf_add(&r->body, v.iov_base, used);
             if (r->body.failed) {
                 fed = VR_FEED_BAD;
-                no = (struct vr_bad_http){ 503, "no memory for the request's body" };
+                no = (struct vr_bad_http){ 503, "out of memory for the request body" };
             }
         }
         c->front->conns.body_bytes += r->body.n - before;
@@ -365,7 +366,7 @@ static void drop(struct vr_conn *c)
     char bytes[24];
     snprintf(bytes, sizeof bytes, "%zu", evbuffer_get_length(bufferevent_get_output(c->bev)));
     vr_log_fields(VR_WARN, (const struct vr_field[]){ { "id", c->id }, { "waiting_bytes", bytes }, { 0 } },
-                  "a client does not read its answer; it was dropped");
+                  "dropped a client that does not read its response");
     c->front->metrics.stalled++;
     conn_reset(c);
 }
@@ -430,7 +431,7 @@ static void on_accept_error(struct evconnlistener *l, void *ctx)
     static uint64_t said_ms;
     if (vr_now_ms() - said_ms > 10000 || said_ms == 0) {
         said_ms = vr_now_ms();
-        vr_log(VR_WARN, "cannot accept a connection: %s; %u are open", strerror(error), f->conns.n);
+        vr_log(VR_WARN, "cannot accept a connection: %s (%u open)", strerror(error), f->conns.n);
     }
     evconnlistener_disable(l);
     event_add(f->conns.again, &(struct timeval){ 0, ACCEPT_WAIT_MS * 1000 });
@@ -472,7 +473,7 @@ static void sweep_one(struct vr_conn *c, uint64_t now)
     if (c->call) vr_call_tick(f, c->call, now);
     if (!c->deadline_ms || now < c->deadline_ms) return;
     if (c->request && c->state <= VR_CONN_BODY)
-        refuse(c, &(struct vr_bad_http){ 408, "the request did not arrive in time" });
+        refuse(c, &(struct vr_bad_http){ 408, "timed out waiting for the request" });
     else
         conn_free(c);
 }
@@ -509,8 +510,8 @@ static bool listen_on(struct vr_front *f, struct addrinfo *a, int *no, struct vr
         return vr_fail(err, VR_EUSAGE, "port %u on %s is taken by another program; stop it, or choose another --port",
                        c->port, c->host);
     if (*no == EACCES)
-        return vr_fail(err, VR_EUSAGE, "port %u may not be used by this user; choose a --port above 1023", c->port);
-    if (*no == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this computer", c->host);
+        return vr_fail(err, VR_EUSAGE, "no permission to use port %u; choose a --port above 1023", c->port);
+    if (*no == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this machine", c->host);
     if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", c->host, c->port, strerror(*no));
     all->listeners[all->n_listeners++] = l;
     evconnlistener_set_error_cb(l, on_accept_error);

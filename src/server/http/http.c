@@ -32,9 +32,9 @@ enum vr_feed vr_head_scan(struct vr_head_scan *s, const char *data, size_t n, si
 {
     for (; s->at < n; s->at++) {
         char c = data[s->at];
-        if (s->at >= max) return bad(no, 431, "the request's headers are too large");
+        if (s->at >= max) return bad(no, 431, "the request headers are too large");
         if (s->after_cr) {
-            if (c != '\n') return bad(no, 400, "a CR without LF in the request's head");
+            if (c != '\n') return bad(no, 400, "the request headers contain a CR without LF");
             s->after_cr = false;
             if (s->line == 0 && s->at + 1 == s->skip + 2) { /* empty lines before a request: some clients send one */
                 s->skip = s->at + 1;
@@ -47,9 +47,9 @@ enum vr_feed vr_head_scan(struct vr_head_scan *s, const char *data, size_t n, si
         } else if (c == '\r') {
             s->after_cr = true;
         } else if (c == '\n') {
-            return bad(no, 400, "a line of the request's head ends in LF without CR");
+            return bad(no, 400, "a request header line ends in LF without CR");
         } else if (c == '\0' || (s->at == s->skip && (unsigned char)c == 0x16)) {
-            return bad(no, 400, "these bytes are not an HTTP request; is the client speaking TLS to a plain port?");
+            return bad(no, 400, "this is not an HTTP request; is the client using https on an http port?");
         } else {
             s->line++;
         }
@@ -86,12 +86,12 @@ static bool parse_request_line(const char *p, size_t n, struct vr_head *out, str
     const char *target = ++at;
     while (at < end && (unsigned char)*at > ' ' && (unsigned char)*at < 127) at++;
     size_t len = (size_t)(at - target);
-    if (at == end || *at != ' ') return refuse(no, 400, "the request line has no proper target or version");
-    if (len > MAX_TARGET) return refuse(no, 414, "the request's address is too long");
+    if (at == end || *at != ' ') return refuse(no, 400, "the request line has no valid target or version");
+    if (len > MAX_TARGET) return refuse(no, 414, "the request target is too long");
     bool asterisk = len == 1 && *target == '*' && out->method == VR_OPTIONS;
     if (len == 0 || (*target != '/' && !asterisk))
-        return refuse(no, 400, "the request's target must be a path such as /v1/models");
-    if (memchr(target, '#', len)) return refuse(no, 400, "the request's target has a fragment");
+        return refuse(no, 400, "the request target must be a path such as /v1/models");
+    if (memchr(target, '#', len)) return refuse(no, 400, "the request target has a fragment");
     const char *q = memchr(target, '?', len);
     out->path = (struct vr_slice){ target, q ? (size_t)(q - target) : len };
     if (q) out->query = (struct vr_slice){ q + 1, len - out->path.n - 1 };
@@ -103,7 +103,7 @@ static bool parse_request_line(const char *p, size_t n, struct vr_head *out, str
         out->http10 = true;
     else
         return refuse(no, version.n >= 5 && memcmp(version.p, "HTTP/", 5) == 0 ? 505 : 400,
-                      "this server speaks HTTP/1.1 and HTTP/1.0");
+                      "this server supports HTTP/1.1 and HTTP/1.0");
     return true;
 }
 
@@ -111,11 +111,11 @@ static bool parse_request_line(const char *p, size_t n, struct vr_head *out, str
 
 static bool on_length(struct vr_head *h, struct vr_slice v, struct vr_bad_http *no)
 {
-    if (h->has_length) return refuse(no, 400, "two Content-Length headers");
-    if (v.n == 0 || v.n > 18) return refuse(no, 400, "Content-Length is not a length");
+    if (h->has_length) return refuse(no, 400, "duplicate Content-Length header");
+    if (v.n == 0 || v.n > 18) return refuse(no, 400, "Content-Length is not valid");
     uint64_t n = 0;
     for (size_t i = 0; i < v.n; i++) {
-        if (v.p[i] < '0' || v.p[i] > '9') return refuse(no, 400, "Content-Length is not a whole number");
+        if (v.p[i] < '0' || v.p[i] > '9') return refuse(no, 400, "Content-Length is not an integer");
         n = n * 10 + (uint64_t)(v.p[i] - '0');
     }
     h->content_length = n;
@@ -125,15 +125,15 @@ static bool on_length(struct vr_head *h, struct vr_slice v, struct vr_bad_http *
 
 static bool on_transfer(struct vr_head *h, struct vr_slice v, struct vr_bad_http *no)
 {
-    if (h->chunked) return refuse(no, 400, "two Transfer-Encoding headers");
-    if (!vr_slice_is_nocase(v, "chunked")) return refuse(no, 501, "the only Transfer-Encoding taken is chunked");
+    if (h->chunked) return refuse(no, 400, "duplicate Transfer-Encoding header");
+    if (!vr_slice_is_nocase(v, "chunked")) return refuse(no, 501, "the only supported Transfer-Encoding is chunked");
     h->chunked = true;
     return true;
 }
 
 static bool on_expect(struct vr_head *h, struct vr_slice v, struct vr_bad_http *no)
 {
-    if (!vr_slice_is_nocase(v, "100-continue")) return refuse(no, 417, "the only Expect taken is 100-continue");
+    if (!vr_slice_is_nocase(v, "100-continue")) return refuse(no, 417, "the only supported Expect is 100-continue");
     h->expect_continue = true;
     return true;
 }
@@ -142,7 +142,7 @@ static bool on_encoding(struct vr_head *h, struct vr_slice v, struct vr_bad_http
 {
     (void)h;
     if (vr_slice_is_nocase(v, "identity")) return true;
-    return refuse(no, 415, "compressed request bodies are not taken; send the JSON as it is");
+    return refuse(no, 415, "compressed request bodies are not supported; send plain JSON");
 }
 
 /* Connection: a list of words; `close` wins. */
@@ -199,7 +199,7 @@ static bool on_header(struct vr_head *h, struct vr_slice name, struct vr_slice v
         struct vr_slice *keep = (struct vr_slice *)(void *)((char *)h + headers[i].field);
         if (keep->p) {
             no->status = 400;
-            snprintf(no->why, sizeof no->why, "two %s headers", headers[i].name);
+            snprintf(no->why, sizeof no->why, "duplicate %s header", headers[i].name);
             return false;
         }
         *keep = value;
@@ -211,16 +211,16 @@ static bool on_header(struct vr_head *h, struct vr_slice name, struct vr_slice v
 /* name ":" OWS value OWS */
 static bool parse_header(struct vr_head *h, const char *p, size_t n, struct vr_bad_http *no)
 {
-    if (*p == ' ' || *p == '\t') return refuse(no, 400, "a folded header line");
+    if (*p == ' ' || *p == '\t') return refuse(no, 400, "folded header lines are not allowed");
     size_t colon = 0;
     while (colon < n && is_token((unsigned char)p[colon])) colon++;
-    if (colon == 0 || colon == n || p[colon] != ':') return refuse(no, 400, "a header line without a proper name");
+    if (colon == 0 || colon == n || p[colon] != ':') return refuse(no, 400, "a header line has no valid name");
     const char *v = p + colon + 1, *end = p + n;
     while (v < end && (*v == ' ' || *v == '\t')) v++;
     while (end > v && (end[-1] == ' ' || end[-1] == '\t')) end--;
     for (const char *c = v; c < end; c++)
         if (((unsigned char)*c < ' ' && *c != '\t') || *c == 127)
-            return refuse(no, 400, "a control character in a header");
+            return refuse(no, 400, "a header contains a control character");
     return on_header(h, (struct vr_slice){ p, colon }, (struct vr_slice){ v, (size_t)(end - v) }, no);
 }
 
@@ -230,7 +230,7 @@ bool vr_head_parse(const char *data, size_t n, struct vr_head *out, struct vr_ba
     const char *end = data + n, *at = data;
     for (size_t i = 0;; i++) {
         const char *cr = at < end ? memmem(at, (size_t)(end - at), "\r\n", 2) : NULL;
-        if (!cr) return refuse(no, 400, "the request's head is cut short");
+        if (!cr) return refuse(no, 400, "the request headers are truncated");
         size_t len = (size_t)(cr - at);
         if (i > MAX_HEADERS) return refuse(no, 431, "too many headers");
         if (i == 0 && !parse_request_line(at, len, out, no)) return false;
@@ -238,7 +238,7 @@ bool vr_head_parse(const char *data, size_t n, struct vr_head *out, struct vr_ba
         if (i > 0 && !parse_header(out, at, len, no)) return false;
         at = cr + 2;
     }
-    if (out->chunked && out->has_length) return refuse(no, 400, "both Content-Length and Transfer-Encoding");
+    if (out->chunked && out->has_length) return refuse(no, 400, "both Content-Length and Transfer-Encoding are set");
     if (out->chunked && out->http10) return refuse(no, 400, "HTTP/1.0 has no Transfer-Encoding");
     if (!out->host.p && !out->http10) return refuse(no, 400, "an HTTP/1.1 request needs a Host header");
     return true;
@@ -265,19 +265,19 @@ static enum vr_feed chunk_char(struct vr_chunks *c, char ch, struct vr_bad_http 
     if (c->state == C_SIZE) {
         int digit = hex(ch);
         if (digit >= 0) {
-            if (++c->digits > 8) return bad(no, 400, "a chunk's size has too many digits");
+            if (++c->digits > 8) return bad(no, 400, "a chunk size has too many digits");
             c->left = c->left << 4 | (unsigned)digit;
             return VR_FEED_MORE;
         }
         if (ch != '\r' || c->digits == 0)
-            return bad(no, 400, "a chunk's size is not a hexadecimal number alone on its line");
+            return bad(no, 400, "a chunk size is not a hexadecimal number on its own line");
         c->state = C_SIZE_LF;
         return VR_FEED_MORE;
     }
     if (ch != ends[c->state])
         return bad(no, 400,
-                   c->state >= C_END_CR ? "trailers after the last chunk are not taken"
-                                        : "a chunk does not end where it says");
+                   c->state >= C_END_CR ? "trailers after the last chunk are not supported"
+                                        : "a chunk does not end where its size says");
     switch (c->state) {
     case C_SIZE_LF: c->state = c->left ? C_DATA : C_END_CR; break;
     case C_DATA_LF:
@@ -298,12 +298,12 @@ enum vr_feed vr_chunks_feed(struct vr_chunks *c, const char *data, size_t n, siz
     while (at < n && fed == VR_FEED_MORE) {
         if (c->state != C_DATA) {
             fed = chunk_char(c, data[at++], no);
-            if (out->max && c->left > out->max - out->n) fed = bad(no, 413, "the request's body is too large");
+            if (out->max && c->left > out->max - out->n) fed = bad(no, 413, "the request body is too large");
             continue;
         }
         size_t take = n - at < c->left ? n - at : (size_t)c->left;
         vr_buf_add(out, data + at, take);
-        if (out->failed) return bad(no, 503, "no memory for the request's body");
+        if (out->failed) return bad(no, 503, "out of memory for the request body");
         at += take;
         c->left -= take;
         if (c->left == 0) c->state = C_DATA_CR;

@@ -45,5 +45,5 @@ void vr_answer_page(struct vr_conn *c, const struct vr_incoming *r)
         return vr_reply(c, same ? 304 : 200, files[i].type, more, files[i].data,
                         same ? 0 : (size_t)(files[i].end - files[i].data));
     }
-    vr_reply_error(c, 404, NULL, "unknown_path", "the page has no such file");
+    vr_reply_error(c, 404, NULL, "unknown_path", "no such file");
 }

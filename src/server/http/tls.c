@@ -39,7 +39,7 @@ SSL_CTX *vr_tls_open(const char *cert, const char *key, struct vr_err *err)
     else if (SSL_CTX_use_PrivateKey_file(tls, key, SSL_FILETYPE_PEM) != 1)
         ok = tls_fail(err, key);
     else if (SSL_CTX_check_private_key(tls) != 1)
-        ok = vr_fail(err, VR_EUSAGE, "the key in %s does not belong to the certificate in %s", key, cert);
+        ok = vr_fail(err, VR_EUSAGE, "the key in %s does not match the certificate in %s", key, cert);
     if (ok) return tls;
     SSL_CTX_free(tls);
     return NULL;

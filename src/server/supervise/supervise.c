@@ -511,7 +511,7 @@ static void on_tick(evutil_socket_t fd, short what, void *ctx)
         vr_log(VR_DEBUG, "the engine takes no questions");
     if (f->stopping && now > f->stop_at_ms) {
         if (f->calls.n) vr_log(VR_WARN, "%u answers were not finished in time", f->calls.n);
-        vr_calls_fail_all(f, 503, "stopped", "the server ended this answer because it is stopping");
+        vr_calls_fail_all(f, 503, "stopped", "the request was ended because the server is stopping");
         if (e->pid && now > f->stop_at_ms + EXIT_MS) kill(e->pid, SIGKILL);
     }
 }
