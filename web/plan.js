@@ -130,6 +130,9 @@ function leftOut(excluded) {
   return [...groups].map(([why, cards]) => h('li', {}, h('b', {}, cards.join(', ')), `: ${why}.`));
 }
 
+// Several slots share each step: what all streams get together. Null for one.
+export const together = (plan) => plan.goal.n_seq > 1 ? `per stream; ${rate(plan.predicted.decode_total_tok_s)} with all ${plan.goal.n_seq}` : null;
+
 // The places of a plan as small bars with nothing to do on them, for beside the chat.
 export function strip(plan) {
   const places = plan.devices.length ? plan.devices : [plan.host];
@@ -209,7 +212,7 @@ export class PlanView {
     fill(this.root,
       h('div', { class: 'title' }, h('h1', {}, plan.model.name), h('p', { class: 'muted' }, subtitle(plan))),
       h('dl', { class: 'figures' },
-        figure('Generation, predicted', rate(p.decode_tok_s), 'tok/s', plan.optimal ? 'no placement is faster' : null),
+        figure('Generation, predicted', rate(p.decode_tok_s), 'tok/s', together(plan) ?? (plan.optimal ? 'no placement is faster' : null)),
         h('div', { class: 'figure' }, h('dt', {}, 'Generation, measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tok/s'), this.measuredNote)),
         figure('Prompt processing, predicted', rate(p.prefill_tok_s), 'tok/s'),
         figure('Memory in use', usedText(plan), '', plan.devices.length ? `${plan.devices.length} GPU${plan.devices.length > 1 ? 's' : ''} and the host` : 'host only, no GPU')),

@@ -1,7 +1,7 @@
 // What if: other cards, another context, another model. Every change asks the server for the plan of it; the last one wins.
 import { get, post } from './api.js';
 import { count, debounce, fill, h, rate, sentence, shortName, size } from './dom.js';
-import { figure, planBody, subtitle } from './plan.js';
+import { figure, planBody, subtitle, together } from './plan.js';
 
 const caches = ['f16', 'q8_0', 'q5_1', 'q4_0', 'bf16', 'f32'];
 const rigs = [
@@ -234,7 +234,7 @@ export class WhatIf {
     fill(this.result,
       h('p', { class: 'muted result-title' }, `${plan.model.name} · ${subtitle(plan)}`),
       h('dl', { class: 'figures' },
-        figure('Token generation', rate(p.decode_tok_s), 'tok/s'), figure('Prompt processing', rate(p.prefill_tok_s), 'tok/s'),
+        figure('Token generation', rate(p.decode_tok_s), 'tok/s', together(plan)), figure('Prompt processing', rate(p.prefill_tok_s), 'tok/s'),
         figure('GPUs in use', `${plan.devices.length}`, `of ${this.cards.reduce((s, c) => s + c.n, 0)}`),
         figure('In host memory', size(plan.host.model_bytes), '', plan.host.n_layers ? `${plan.host.n_layers} layers` : 'no layers')),
       planBody(plan));

@@ -112,11 +112,11 @@ json_t *vr_json_outcome(const struct vr_fit_ask *a, const struct vr_outcome *o)
     json_t *tree = json_pack("{s:b, s:b, s:b, s:s, s:f, s:i, s:o, s:o, s:o}", "fits", v->fits, "exact", v->exact,
                              "optimal", o->optimal, "how", how[o->how], "plan_ms", o->ms, "dry_runs", (int)o->dry_runs,
                              "devices", json_devices(a->machine, v), "host", host, "excluded", json_excluded(a, o));
-    json_t *predicted =
-        json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "decode_tok_s", v->price.decode_tok_s, "prefill_tok_s",
-                  v->price.prefill_tok_s, "decode_empty_tok_s", v->empty.decode_tok_s, "decode_full_tok_s",
-                  v->full.decode_tok_s, "prefill_empty_tok_s", v->empty.prefill_tok_s, "prefill_full_tok_s",
-                  v->full.prefill_tok_s, "lower_bound_ms", o->lower_bound, "measured_machine", a->speeds->measured);
+    json_t *predicted = json_pack(
+        "{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "decode_tok_s", v->price.decode_tok_s, "decode_total_tok_s",
+        v->price.total_tok_s, "prefill_tok_s", v->price.prefill_tok_s, "decode_empty_tok_s", v->empty.decode_tok_s,
+        "decode_full_tok_s", v->full.decode_tok_s, "prefill_empty_tok_s", v->empty.prefill_tok_s, "prefill_full_tok_s",
+        v->full.prefill_tok_s, "lower_bound_ms", o->lower_bound, "measured_machine", a->speeds->measured);
     json_object_update_new(
         tree, json_pack("{s:i, s:o, s:o, s:b, s:b, s:o, s:o, s:o, s:o}", "n_gpu_layers", n_gpu, "tensor_split",
                         json_split(v), "overrides", json_overrides(o), "pipeline", v->pipeline, "flash_attn", v->flash,

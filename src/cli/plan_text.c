@@ -149,7 +149,7 @@ static void show_places(struct vr_buf *out, const struct vr_fit_ask *a, const st
     add_column(&s.table, "used", true);
     add_column(&s.table, "budget MiB", true);
     add_column(&s.table, "", true);
-    add_column(&s.table, "ms/token", true);
+    add_column(&s.table, v->n_seq > 1 ? "ms/step" : "ms/token", true);
     for (size_t i = 0; i < v->n_devices; i++) device_row(&s, &v->devices[i]);
     companion_devices(&s);
     vr_table_rule(&s.table);
@@ -160,18 +160,20 @@ static void show_places(struct vr_buf *out, const struct vr_fit_ask *a, const st
 
 /* --- around it --- */
 
+/* What each stream gets and, where there are several, all of them together. */
 static void show_speed(struct vr_buf *out, const struct vr_verdict *v)
 {
     struct vr_num x;
-    bool color = vr_show_color();
-    char copies[64] = "";
+    bool color = vr_show_color(), many = v->n_seq > 1;
+    char copies[64] = "", each[64] = "";
     double copy_ms = v->price.copy_ms[VR_DECODE];
     if (copy_ms >= 0.005) snprintf(copies, sizeof copies, ", %.2f of them between devices", copy_ms);
-    vr_buf_addf(out, "  %s%s%s %.1f tokens/s (%.1f ms per token%s), prompt %s tokens/s.\n",
+    if (many) snprintf(each, sizeof each, "%" PRIu32 " streams of %.1f tok/s, ", v->n_seq, v->price.decode_tok_s);
+    vr_buf_addf(out, "  %s%s%s %s%.1f tok/s%s (%.1f ms per %s%s), prompt processing %s tok/s.\n",
                 vr_style(color, v->fits ? VR_GREEN : VR_RED),
-                v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(color, VR_PLAIN),
-                v->price.decode_tok_s, v->price.step_ms[VR_DECODE], copies,
-                vr_fmt_count(&x, (uint64_t)(v->price.prefill_tok_s + 0.5)));
+                v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(color, VR_PLAIN), each,
+                v->price.total_tok_s, many ? " together" : "", v->price.step_ms[VR_DECODE], many ? "step" : "token",
+                copies, vr_fmt_count(&x, (uint64_t)(v->price.prefill_tok_s + 0.5)));
 }
 
 static void show_reason(struct vr_buf *out, const struct vr_machine *m, const struct vr_reason *r)

@@ -213,10 +213,10 @@ bool vr_svg_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct
     vr_buf_addf(out, "%s<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", style, WIDTH, height);
     struct vr_num ctx, size;
     text_at(out, 28, 44, "title", "%s", a->model->name);
-    text_at(out, 28, 70, "lead", "%s, %s, context %s: %s%.1f tok/s (%.1f ms per token), prompt processing %.0f tok/s",
+    text_at(out, 28, 70, "lead", "%s, %s, context %s: %s%.1f tok/s (%.1f ms per %s), prompt processing %.0f tok/s",
             a->model->quant, vr_fmt_bytes(&size, a->model->tensor_bytes), vr_fmt_count(&ctx, v->n_ctx),
-            v->fits ? "" : "does not fit; if it did: ", v->price.decode_tok_s, v->price.step_ms[VR_DECODE],
-            v->price.prefill_tok_s);
+            v->fits ? "" : "does not fit; if it did: ", v->price.total_tok_s, v->price.step_ms[VR_DECODE],
+            v->n_seq > 1 ? "step of all streams" : "token", v->price.prefill_tok_s);
     struct canvas c = { .out = out, .where = where, .y = TOP, .scale = (WIDTH - LEFT - RIGHT) / (double)largest };
     for (size_t i = 0; i < v->n_devices; i++) device_bar(&c, a, o, &v->devices[i], (int)i);
     for (size_t i = 0; i < n_others; i++) device_bar(&c, a, o, &others[i], (int)(v->n_devices + i));
