@@ -252,7 +252,7 @@ bool vr_cmd_analyze(const struct vr_options *o, struct vr_buf *out, struct vr_er
     ask.context.n_ctx = f.n_ctx;
     VR_AUTO_OUTCOME outcome = { 0 };
     struct vr_err no_plan = { 0 };
-    bool planned = vr_fit_plan(&ask, &(struct vr_goal){ .optimize = VR_OPTIMIZE_DECODE }, &outcome, &no_plan);
+    bool planned = vr_fit_plan(&ask, &(struct vr_goal){ .optimize = vr_placement_optimize(o) }, &outcome, &no_plan);
     if (o->json) {
         const struct vr_load_params load = planned ? outcome.trial : vr_fit_params(&ask);
         json_t *tree = json_pack("{s:o, s:o, s:o}", "model", json_model(&a), "goal",

@@ -22,6 +22,13 @@ struct vr_fit_ask vr_placement_ask(const struct vr_options *o, const struct vr_i
                                 .fill = FILL };
 }
 
+enum vr_optimize vr_placement_optimize(const struct vr_options *o)
+{
+    return strcmp(o->optimize, "prefill") == 0    ? VR_OPTIMIZE_PREFILL
+           : strcmp(o->optimize, "balanced") == 0 ? VR_OPTIMIZE_BALANCED
+                                                  : VR_OPTIMIZE_DECODE;
+}
+
 /* --- what the user fixed --- */
 
 struct goal { /* with what it points to */
@@ -97,9 +104,7 @@ static bool plan_it(const struct vr_options *o, const struct vr_fit_ask *ask, in
                     struct vr_err *err)
 {
     struct goal w = { 0 };
-    w.goal.optimize = strcmp(o->optimize, "prefill") == 0    ? VR_OPTIMIZE_PREFILL
-                      : strcmp(o->optimize, "balanced") == 0 ? VR_OPTIMIZE_BALANCED
-                                                             : VR_OPTIMIZE_DECODE;
+    w.goal.optimize = vr_placement_optimize(o);
     w.goal.fixed.order = strcmp(o->device_order, "auto") != 0;
     w.goal.fixed.has_gpu_layers = n_gpu_layers >= 0;
     w.goal.fixed.n_gpu_layers = n_gpu_layers >= 0 ? (uint32_t)n_gpu_layers : 0;

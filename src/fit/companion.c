@@ -2,7 +2,7 @@
  *
  * Each is all on one device, or on the host: the engine wants an mmproj so, and a draft that is spread would spend its
  * time on the way between devices. What one takes on a device, a dry run tells; the model is then planned into what is
- * left. A place is as good as all together is fast, per step of decoding:
+ * left. A place is as good as all together is fast, by the goal that was asked for; for token generation, per step:
  *
  *     the model's step + VR_DRAFT_TOKENS x a token of the draft + a picture / PICTURE_EVERY
  *
@@ -27,7 +27,9 @@ struct placing {
     vr_find_fn *find;
     const void *ctx;
     bool twins;
-    double alone_ms; /* the model's step without companions */
+    double alone_ms;   /* the model's step without companions */
+    double alone_cost; /* and what the goal counts of it */
+    enum vr_optimize goal;
     uint32_t dry_runs;
     struct vr_companion tried[VR_MAX_VGPUS + 1]; /* of one kind, fastest first */
     size_t n_tried;
@@ -76,6 +78,7 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     if (one->n) c->use = o.verdict.devices[0].use;
     c->host = o.verdict.host;
     c->ms = o.verdict.price.step_ms[VR_DECODE];
+    c->prompt_ms = o.verdict.cost[VR_OPTIMIZE_PREFILL];
     return true;
 }
 
@@ -112,10 +115,13 @@ static bool measure_mmproj(const struct vr_fit_ask *a, const struct vr_budgets *
     return ok;
 }
 
-/* What it adds to a step. */
-static double step_ms(const struct vr_companion *c)
+/* What it adds to what the goal counts. A draft reads the prompt, too. */
+static double cost_of(const struct placing *p, const struct vr_companion *c)
 {
-    return c->kind == VR_DRAFT ? VR_DRAFT_TOKENS * c->ms : c->ms / PICTURE_EVERY;
+    double weight[VR_N_PHASES];
+    vr_goal_weights(p->goal, p->a->context.n_seq ? p->a->context.n_seq : 1, weight);
+    if (c->kind == VR_DRAFT) return weight[VR_DECODE] * VR_DRAFT_TOKENS * c->ms + weight[VR_PREFILL] * c->prompt_ms;
+    return (weight[VR_DECODE] + weight[VR_PREFILL]) * c->ms / PICTURE_EVERY;
 }
 
 static int faster(const void *x, const void *y)
@@ -206,9 +212,9 @@ static bool try_place(struct placing *p, const struct vr_outcome *so_far, const 
 }
 
 /* Placements that do not fit are compared only with each other. */
-static bool better(const struct vr_outcome *a, double a_ms, const struct vr_outcome *b, double b_ms)
+static bool better(const struct vr_outcome *a, double a_cost, const struct vr_outcome *b, double b_cost)
 {
-    return a->verdict.fits != b->verdict.fits ? a->verdict.fits : a_ms < b_ms;
+    return a->verdict.fits != b->verdict.fits ? a->verdict.fits : a_cost < b_cost;
 }
 
 static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, struct vr_err *err)
@@ -228,11 +234,11 @@ static bool place(struct placing *p, enum vr_companion_kind kind, struct vr_outc
 {
     if (!measure_all(p, kind, err)) return false;
     VR_AUTO_OUTCOME best = { 0 };
-    double best_ms = INFINITY;
+    double best_cost = INFINITY;
     bool found = false;
     for (size_t i = 0; i < p->n_tried; i++) {
         const struct vr_companion *c = &p->tried[i];
-        if (found && best.verdict.fits && p->alone_ms + step_ms(c) >= best_ms) break;
+        if (found && best.verdict.fits && p->alone_cost + cost_of(p, c) >= best_cost) break;
         VR_AUTO_OUTCOME now = { 0 };
         struct vr_err why = { 0 };
         if (!try_place(p, out, c, &now, &why)) {
@@ -240,10 +246,10 @@ static bool place(struct placing *p, enum vr_companion_kind kind, struct vr_outc
             *err = why;
             return false;
         }
-        double ms = now.verdict.price.step_ms[VR_DECODE] + step_ms(c);
-        if (found && !better(&now, ms, &best, best_ms)) continue;
+        double cost = now.verdict.cost[p->goal] + cost_of(p, c);
+        if (found && !better(&now, cost, &best, best_cost)) continue;
         vr_outcome_move(&best, &now);
-        best_ms = ms;
+        best_cost = cost;
         found = true;
     }
     if (!found) return fail_nowhere(p, kind, err);
@@ -300,7 +306,9 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     alone.has_draft = a->companions[VR_DRAFT];
     memset(alone.companions, 0, sizeof alone.companions);
     if (!find(&alone, ctx, out, err)) return false;
+    p->goal = out->optimize;
     p->alone_ms = out->verdict.price.step_ms[VR_DECODE];
+    p->alone_cost = out->verdict.cost[p->goal];
     p->dry_runs = out->dry_runs;
     for (enum vr_companion_kind kind = 0; kind < VR_N_COMPANIONS; kind++)
         if (a->companions[kind] && !place(p, kind, out, err)) return false;

@@ -23,6 +23,7 @@ struct vr_companion {
     const char *device_id; /* its name, the machine's; NULL: the host */
     struct vr_use use;     /* there */
     struct vr_use host;    /* on the host beside that; all of it when it is there */
+    double prompt_ms;      /* a draft: per token of prompt */
     double ms;             /* a draft: per drafted token; an mmproj: per picture, about */
 };
 const char *vr_companion_name(enum vr_companion_kind kind); /* "draft", "mmproj" */

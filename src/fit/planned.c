@@ -85,6 +85,18 @@ static void learn_compute(struct vr_planner *s, const struct vr_plan *p, const s
     }
 }
 
+/* Kernels' scratch memory that a plan failed for is as large on every card of that name. */
+static void learn_scratch(struct vr_planner *s, const struct vr_verdict *v)
+{
+    const struct vr_device *all = s->a.machine->devices;
+    for (size_t d = 0; d < s->a.machine->n_devices; d++)
+        for (size_t i = 0; i < v->n_devices; i++) {
+            const struct vr_judged *j = &v->devices[i];
+            uint64_t *known = &s->overheads.devices[d].overhead_bytes;
+            if (strcmp(all[j->device].name, all[d].name) == 0 && *known < j->beside_bytes) *known = j->beside_bytes;
+        }
+}
+
 static void learn(struct vr_planner *s, const struct vr_plan *p, const struct vr_verdict *v)
 {
     for (size_t i = 0; i < p->n; i++) {
@@ -93,6 +105,7 @@ static void learn(struct vr_planner *s, const struct vr_plan *p, const struct vr
         uint64_t explained = j->use.compute_bytes > guessed ? j->use.compute_bytes - guessed : 0;
         if (j->over_bytes > explained) s->overheads.devices[j->device].overhead_bytes += j->over_bytes - explained;
     }
+    if (!v->fits) learn_scratch(s, v);
     learn_compute(s, p, v);
     s->overheads.host_compute_bytes = v->host.compute_bytes;
 }

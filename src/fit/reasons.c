@@ -241,13 +241,15 @@ static bool any_fixed(const struct vr_fixed *f)
 
 #define ROUNDING 1e-3 /* what a percentage with one digit can tell */
 
-static void tell_proof(struct teller *t)
+static void tell_proof(struct teller *t, const struct vr_footprint *f)
 {
     const struct vr_outcome *o = t->o;
     double cost = o->verdict.cost[o->optimize];
     struct vr_reason r = { .figures = { [VR_FIGURE_FIXED] = any_fixed(t->fixed),
                                         [VR_FIGURE_PREFILL] = o->optimize == VR_OPTIMIZE_PREFILL,
-                                        [VR_FIGURE_BALANCED] = o->optimize == VR_OPTIMIZE_BALANCED } };
+                                        [VR_FIGURE_BALANCED] = o->optimize == VR_OPTIMIZE_BALANCED,
+                                        [VR_FIGURE_BUFFERS] = o->verdict.n_devices &&
+                                                              o->verdict.host.model_bytes > f->input_host_bytes } };
     if (!o->optimal && o->lower_bound <= 0) return;
     if (o->optimal) {
         r.kind = VR_REASON_OPTIMAL;
@@ -274,7 +276,7 @@ bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed
     tell_pipeline(&t);
     tell_reserve(&t);
     tell_pinned(&t);
-    tell_proof(&t);
+    tell_proof(&t, &f);
     return true;
 }
 

@@ -13,7 +13,7 @@ static int set_up(void **state)
     (void)state;
     machine.n_devices = 5;
     for (size_t i = 0; i < machine.n_devices; i++) {
-        snprintf(machine.devices[i].id, sizeof machine.devices[i].id, "CUDA%zu", i);
+        snprintf(machine.devices[i].id, sizeof machine.devices[i].id, "CUDA%u", (unsigned)i & 31);
         snprintf(machine.devices[i].name, sizeof machine.devices[i].name, "NVIDIA GeForce RTX 3090");
     }
     return 0;
