@@ -73,7 +73,7 @@ static bool parse_gpu_layers(const char *text, int *out, struct vr_err *err)
     uint64_t n;
     if (strcmp(text, "-1") == 0 || strcmp(text, "all") == 0) return *out = -1, true;
     if (!vr_parse_u64(text, 0, 100000, &n))
-        return vr_fail(err, VR_EUSAGE, "--n-gpu-layers: '%s' is not a whole number, nor -1 for all", text);
+        return vr_fail(err, VR_EUSAGE, "--n-gpu-layers: '%s' is neither an integer nor -1 for all", text);
     *out = (int)n;
     return true;
 }

@@ -228,9 +228,7 @@ bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, st
     trial.want_work = true;
     struct vr_proof proof = { 0 };
     if (!vr_probe(s->prober, &trial, &proof, err)) return false;
-    *out = (struct vr_verdict){
-        .pipeline = proof.pipeline, .flash = proof.flash, .n_ctx = proof.n_ctx, .proof_ms = proof.ms
-    };
+    *out = (struct vr_verdict){ .pipeline = proof.pipeline, .flash = proof.flash, .n_ctx = proof.n_ctx };
     weigh(s, t, &proof, out);
     find_layers(s, t, out);
     find_empty_caches(s, out);

@@ -41,7 +41,6 @@ struct vr_verdict {
     double cost[VR_N_GOALS];            /* at the fill that was asked for (vr_price_cost()) */
     uint32_t n_seq;
     double pinned_tok_s; /* prompts, if the host's weights were in pinned memory instead of a mapped file */
-    double proof_ms;
 };
 
 uint64_t vr_use_bytes(const struct vr_use *u);

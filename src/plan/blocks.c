@@ -223,8 +223,7 @@ static void go_on(struct blocks *b, uint32_t station, uint32_t used, uint32_t la
     double cost = b->states[from].cost;
     if (isinf(cost)) return;
     for (uint32_t k = 0; k < c->n_kinds; k++) {
-        if (!(c->usable >> k & 1) || used / b->radix[k] % (p->kinds[k].n + 1) == p->kinds[k].n) continue;
-        if (used == 0 ? c->first != NONE && k != c->first : p->ordered && k < last) continue;
+        if (!vr_case_next(c, b->radix[k], used, last, k)) continue;
         for (uint32_t end = station + 1; end <= b->extent[k * p->n_stations + station]; end++) {
             uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_stations ? 2 : 0);
             double block = b->block[block_at(b, k, station, end) + v];

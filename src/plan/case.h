@@ -60,6 +60,14 @@ bool vr_case_init(struct vr_case *c, const struct vr_problem *p, bool host, uint
 
 /* Whether something with this `allow` may be at a place. */
 bool vr_case_may(const struct vr_case *c, uint32_t mask, uint32_t place);
+/* Whether a device of kind k may come next, behind one of kind `last`. `used` tells how many of each kind are used up,
+ * as a number with a digit for each; `radix` is what the digit of k counts. */
+static inline bool vr_case_next(const struct vr_case *c, uint32_t radix, uint32_t used, uint32_t last, uint32_t k)
+{
+    uint32_t n = c->p->kinds[k].n;
+    if (!(c->usable >> k & 1) || used / radix % (n + 1) == n) return false;
+    return used == 0 ? c->first == NONE || k == c->first : !c->p->ordered || k >= last;
+}
 /* The way from `at` to unit u of class q at `to`, while the core is at `core`; places are kinds. */
 static inline double vr_case_reach(const struct vr_case *c, uint32_t q, uint32_t u, uint32_t core, uint32_t at,
                                    uint32_t to, bool same_at, bool same_core)

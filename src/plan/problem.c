@@ -157,7 +157,6 @@ static void copy(struct walk *w, uint32_t from, uint32_t to, unsigned n)
 
 static void hop(struct walk *w, uint32_t to, unsigned n)
 {
-    w->a->n_hops += to != w->at;
     copy(w, w->at, to, n);
     w->at = to;
 }

@@ -126,9 +126,8 @@ struct vr_account {
     double cost; /* the weighted sum of all; in a pipeline, prompts go by the slowest device */
     uint8_t order[VR_MAX_PLACED], n_order;  /* devices in use, as the token visits them */
     uint32_t n_stations[VR_MAX_PLACED + 1]; /* on each device */
-    uint32_t n_hops;
-    bool on_host; /* weights are */
-    bool moved;   /* units are away from their core */
+    bool on_host;                           /* weights are */
+    bool moved;                             /* units are away from their core */
 };
 
 /* False with a sentence about what breaks the rules or exceeds a memory; `out` then holds what was counted so far.

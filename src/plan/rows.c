@@ -423,8 +423,7 @@ static void go_on(struct rows *r, uint32_t station, uint32_t used, uint32_t last
     double cost = r->states[state_at(r, station, used, last)];
     if (isinf(cost)) return;
     for (uint32_t k = 0; k < c->n_kinds; k++) {
-        if (!(c->usable >> k & 1) || used / r->radix[k] % (p->kinds[k].n + 1) == p->kinds[k].n) continue;
-        if (used == 0 ? c->first != NONE && k != c->first : p->ordered && k < last) continue;
+        if (!vr_case_next(c, r->radix[k], used, last, k)) continue;
         for (uint32_t end = station + 1; end <= r->extent[k * p->n_stations + station]; end++) {
             uint32_t v = (used == 0 ? 1 : 0) | (end == p->n_stations ? 2 : 0);
             double sum = cost + c->enter[last][k] + r->block[block_at(r, k, station, end) + v];

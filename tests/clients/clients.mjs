@@ -186,7 +186,7 @@ test('openai: errors have their classes', async () => {
   const bad = await fails(c.chat.completions.create({ model, messages: user('x'), temperature: 3 }));
   ok(bad instanceof OpenAI.BadRequestError && bad.param === 'temperature' && bad.code === 'invalid_value' && bad.requestID, String(bad));
   const sound = await fails(c.chat.completions.create({ model, messages: user([{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }]) }));
-  ok(sound instanceof OpenAI.BadRequestError && /text and pictures only/.test(sound.message), String(sound));
+  ok(sound instanceof OpenAI.BadRequestError && /text and images only/.test(sound.message), String(sound));
   if (real) {
     const long = await fails(c.chat.completions.create({ model, messages: user('word '.repeat(100000)) }));
     ok(long instanceof OpenAI.BadRequestError, String(long));

@@ -25,7 +25,7 @@ test('experts on the host', async () => {
 });
 test('a split as the user gave it', async () => {
   const r = await ask(dense, ['--machine', machine(90, 80, 70), '--reserve-mib', '1', '--tensor-split', '0.2,0.5,0.3']);
-  must(r.plan.how === 'as given' && r.plan.tensor_split.join() === '5,13,7', JSON.stringify(r.plan.tensor_split));
+  must(r.plan.how === 'given' && r.plan.tensor_split.join() === '5,13,7', JSON.stringify(r.plan.tensor_split));
   const ready = r.status.engine.ready.devices;
   must(ready.length === 3 && ready.every((d, i) => d.model_bytes === r.plan.devices[i].model_bytes), JSON.stringify(ready));
   must(r.text === plain.dense.text, `${r.text} !== ${plain.dense.text}`);

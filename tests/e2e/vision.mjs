@@ -94,7 +94,7 @@ const refusals = {
   'half a picture': [picture(red.subarray(0, 60)), /cannot be decoded/],
   'a huge one': [picture(bomb), /60000 x 60000 pixels/],
   'no address': [{ type: 'image_url', image_url: {} }, /must be a string/],
-  sound: [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }, /takes text and pictures only/],
+  sound: [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }, /supports text and images only/],
 };
 for (const [name, [part, message]] of Object.entries(refusals))
   await test(`refused: ${name}`, async () => {

@@ -103,11 +103,11 @@ static void test_failures(void **state)
     } rows[] = {
         { { .fn = says_no, .of = "m.gguf", .quiet = true },
           VR_EFORMAT,
-          "m.gguf: the file is odd; its last words: error: bad magic" },
+          "m.gguf: the file is odd; last message: error: bad magic" },
         { { .fn = says_no }, VR_EFORMAT, "the file is odd" },
         { { .fn = crashes, .of = "m.gguf" },
           VR_EENGINE,
-          "m.gguf: the job failed (killed by signal 11 (Segmentation fault)); its last words: "
+          "m.gguf: the job failed (killed by signal 11 (Segmentation fault)); last message: "
           "/src/ggml.c:12: GGML_ASSERT(n > 0) failed" },
         { { .fn = crashes_mutely }, VR_EENGINE, "the job failed (killed by signal 4 (Illegal instruction))" },
         { { .fn = hangs, .timeout_ms = 50 }, VR_EENGINE, "the job failed (ran longer than 50 ms)" },

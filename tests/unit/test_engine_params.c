@@ -161,7 +161,7 @@ static void test_messages_refused(void **state)
     } rows[] = {
         { "[]", "not a JSON object" },
         { "{}", "\"model\" is missing" },
-        { "{'model':'x','n_ctx':-1}", "\"n_ctx\" must be a whole number from 0" },
+        { "{'model':'x','n_ctx':-1}", "\"n_ctx\" must be an integer from 0" },
         { "{'model':'x','n_seq':0}", "\"n_seq\" must be" },
         { "{'model':'x','mmap':1}", "\"mmap\" must be true or false" },
         { "{'model':7}", "\"model\" must be a string" },

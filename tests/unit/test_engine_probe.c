@@ -255,7 +255,7 @@ static void test_engine_refuses(void **state)
     t.load.context.flash_attn = false;
     t.load.context.type_v = vr_type_by_name("q8_0");
     EXPECT_ERROR(prober("llama-3.1-8b"), &t, "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf: ", "cannot create a context",
-                 "its last words: ", "quantized V cache requires flash_attn");
+                 "last message: ", "quantized V cache requires flash_attn");
     VR_CLEANUP(vr_prober_close) struct vr_prober p;
     make_model(scratch("missing.gguf"), false, 32);
     open_prober(scratch("missing.gguf"), &p);

@@ -113,7 +113,7 @@ static void test_nothing_helps(void **state)
     VR_AUTO_OUTCOME o = { 0 };
     assert_false(vr_fit_plan(&s.ask, &(struct vr_goal){ 0 }, &o, &err));
     assert_int_equal(err.code, VR_EENGINE);
-    assert_contains(err.msg, "its last words: error loading model");
+    assert_contains(err.msg, "last message: error loading model");
 }
 
 int main(void)

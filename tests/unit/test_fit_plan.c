@@ -2,6 +2,7 @@
  * say, the largest context, and flags that lead back to the same placement. */
 #include "test.h"
 
+#include "base/text.h"
 #include "engine_fixtures.h"
 #include "fit/fit.h"
 #include "hw/profile.h"
@@ -288,6 +289,16 @@ static bool plan_for(const struct stage *s, enum vr_optimize goal, struct vr_out
     return ok;
 }
 
+/* How much a bound may be off: weights in host memory decide how large the first device's compute buffer is, and the
+ * planner goes by the size that its dry runs had. */
+static double buffer_slack(const struct vr_outcome *o, const struct stage *s)
+{
+    uint64_t input = 0;
+    for (uint32_t i = 0; i < s->ask.model->n_tensors; i++)
+        if (s->ask.model->tensors[i].role == VR_ROLE_INPUT) input += vr_weight_host_bytes(&s->ask.model->tensors[i]);
+    return o->verdict.host.model_bytes > input + VR_MIB ? 0.01 : 1e-9;
+}
+
 /* The plan for a goal is at least as good in it as the plans for the other two. Token generation is planned without a
  * look at the others: a plan that is not proven may be missed, by no more than the gap that is told. */
 static void test_goals(void **state)
@@ -308,7 +319,8 @@ static void test_goals(void **state)
                     double mine = o[g].verdict.cost[g], theirs = o[other].verdict.cost[g];
                     compared++;
                     differ += theirs > mine * 1.01;
-                    if ((g == VR_OPTIMIZE_DECODE ? o[g].lower_bound : mine) > theirs * (1 + 1e-9))
+                    bool decode = g == VR_OPTIMIZE_DECODE;
+                    if ((decode ? o[g].lower_bound : mine) > theirs * (1 + (decode ? buffer_slack(&o[g], &s) : 1e-9)))
                         fail_msg("%s on %s: the plan for %s takes %.4f, that for %s %.4f", fixture_names[m], rigs[r],
                                  goal_names[g], mine, goal_names[other], theirs);
                 }

@@ -36,7 +36,7 @@ static int child_main(void *ctx)
     return vr_fd_write(out, &h, sizeof h) && (!h.n || vr_fd_write(out, result.data, h.n)) ? 0 : 1;
 }
 
-/* The last line of what it printed, without the name of the function that did: "; its last words: …". */
+/* The last line of what it printed, without the name of the function that did: "; last message: …". */
 static const char *last_words(const struct vr_buf *text, char *out, size_t n)
 {
     const char *s = vr_buf_str(text);

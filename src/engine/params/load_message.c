@@ -91,7 +91,7 @@ bool vr_load_params_write(const struct vr_load_params *p, struct vr_buf *out, st
 static bool read_int(const json_t *v, const char *key, long min, long max, long *out, struct vr_err *err)
 {
     if (!json_is_integer(v) || json_integer_value(v) < min || json_integer_value(v) > max)
-        return vr_fail(err, VR_EUSAGE, "load: \"%s\" must be a whole number from %ld to %ld", key, min, max);
+        return vr_fail(err, VR_EUSAGE, "load: \"%s\" must be an integer from %ld to %ld", key, min, max);
     *out = (long)json_integer_value(v);
     return true;
 }

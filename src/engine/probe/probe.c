@@ -205,7 +205,6 @@ static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct 
     const struct vr_load_params *t = &q->trial->load;
     const struct vr_prober *m = q->prober;
     struct vr_bridge_clip clip;
-    double t0 = vr_now_fine_ms();
     if (!start_engine(t, err)) return false;
     if (!vr_bridge_clip_reserve(m->path, t->n_devices ? vr_vgpu_device(0) : NULL, vr_flash_attn_type(t), &clip, err))
         return false;
@@ -219,7 +218,6 @@ static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct 
         p->host.model_bytes = m->host_bytes;
         p->host.compute_bytes = clip.cpu_bytes > m->file_bytes ? clip.cpu_bytes - m->file_bytes : 0;
     }
-    p->load_ms = vr_now_fine_ms() - t0;
     return true;
 }
 
@@ -228,22 +226,16 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     if (q->prober->mmproj) return measure_mmproj(q, p, err);
     struct setup s = { 0 };
     if (!prepare(q, &s, err)) return false;
-    double t0 = vr_now_fine_ms();
     struct llama_model *model = llama_model_load_from_file(s.path, s.model.model);
     if (!model) return vr_fail(err, VR_EENGINE, "the engine cannot load this model");
-    double t1 = vr_now_fine_ms();
     struct llama_context *ctx = llama_init_from_model(model, s.context);
     if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
-    double t2 = vr_now_fine_ms();
     p->n_devices = q->trial->load.n_devices;
     p->n_ctx = llama_n_ctx(ctx);
     p->n_copies = (uint32_t)ggml_backend_sched_get_n_copies(vr_bridge_sched(ctx));
     p->pipeline = p->n_copies > 1;
     if (!read_breakdown(ctx, p->n_devices, p, err) || !reserve_all(ctx, q->trial, s.context.n_outputs_max, p, err))
         return false;
-    p->load_ms = t1 - t0;
-    p->context_ms = t2 - t1;
-    p->reserve_ms = vr_now_fine_ms() - t2;
     return true;
 }
 

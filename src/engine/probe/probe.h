@@ -36,9 +36,8 @@ struct vr_proof {
     uint32_t n_embd;          /* of an mmproj: the width of what it makes */
     uint32_t n_ctx, n_copies; /* the context as the engine rounded it; copies > 1: pipeline */
     bool pipeline, flash;
-    double load_ms, context_ms, reserve_ms; /* in the engine */
-    double ms;                              /* from the question to the answer */
-    struct vr_works works;                  /* empty unless wanted */
+    double ms;             /* from the question to the answer */
+    struct vr_works works; /* empty unless wanted */
 };
 void vr_proof_done(struct vr_proof *p);
 

@@ -214,7 +214,6 @@ static bool make_context(struct loading *l)
     e->pooling = llama_pooling_type(e->ctx);
     e->n_swa = c.swa_full ? 0 : (uint32_t)llama_model_n_swa(e->model);
     e->can_cut = !llama_model_is_recurrent(e->model) && !llama_model_is_hybrid(e->model);
-    e->causal = is_causal(e->model);
     return true;
 }
 

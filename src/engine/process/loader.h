@@ -35,8 +35,7 @@ struct vr_engine {
     bool can_cut;       /* the end of a sequence can be removed; recurrent states cannot */
     bool text;          /* makes text; else embeddings only */
     bool embeddings;    /* may be asked for them */
-    bool causal;
-    bool on_devices; /* they compute everything: the host looks tokens up and no more */
+    bool on_devices;    /* they compute everything: the host looks tokens up and no more */
     enum llama_pooling_type pooling;
     struct vr_sampling defaults;
 

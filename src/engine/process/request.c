@@ -271,7 +271,7 @@ static bool read_picture(struct reading *g, json_t *part, const char *where)
     struct vr_picture_file file;
     const json_t *url = json_object_get(json_object_get(part, "image_url"), "url");
     if (!g->e->vision)
-        return vr_refuse(g->why, "messages", "unsupported_content", "%s is a picture: this model takes text only",
+        return vr_refuse(g->why, "messages", "unsupported_content", "%s is an image: this model supports text only",
                          where);
     if (!vr_picture_read(json_string_value(url), json_string_length(url), &g->r->arena, &file, &err))
         return err.code == VR_ENOMEM ? vr_refuse_nomem(g->why)
@@ -414,7 +414,7 @@ static bool read_scene(struct reading *g, const char *text, size_t n_text)
         struct vr_media_part part = vr_bridge_media_part(p->scene, i);
         if (part.whole && part.n_tokens > g->e->n_ubatch)
             return vr_refuse(g->why, "messages", NULL,
-                             "a picture takes %u tokens, which must be computed together: start the "
+                             "an image takes %u tokens, which must be in one micro-batch: start the "
                              "server with --n-ubatch and --n-batch of as many",
                              part.n_tokens);
         if (!part.tokens)
@@ -424,7 +424,7 @@ static bool read_scene(struct reading *g, const char *text, size_t n_text)
     }
     if (at && tokens[at - 1] < 0)
         return vr_refuse(g->why, "messages", NULL,
-                         "this model's chat template ends with a picture, so there is nothing to answer");
+                         "this model's chat template ends with an image, so there is nothing to answer");
     return set_prompt(g, 0, "messages", tokens, (int)at);
 }
 

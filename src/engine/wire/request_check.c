@@ -72,9 +72,9 @@ static bool check_texts(json_t *v, size_t most, const char *path, struct vr_refu
         if (!fine) return vr_refuse(p, path, "invalid_type", "'%s[%zu]' is neither a string nor token ids", path, i);
         n_ids += json_is_integer(e);
     }
-    if (n_ids && n_ids < n) return vr_refuse(p, path, "invalid_type", "'%s' mixes token ids and texts", path);
+    if (n_ids && n_ids < n) return vr_refuse(p, path, "invalid_type", "'%s' mixes token ids and strings", path);
     if (!n_ids && n > most)
-        return vr_refuse(p, path, "too_many", "'%s' has %zu texts, at most %zu are taken", path, n, most);
+        return vr_refuse(p, path, "too_many", "'%s' has %zu items, at most %zu are allowed", path, n, most);
     return true;
 }
 
@@ -117,7 +117,7 @@ static bool check_stop(json_t *v, const char *path, struct vr_refusal *p)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
     if (n > VR_MOST_STOPS)
-        return vr_refuse(p, path, "too_many", "'%s' has %zu strings, at most %d are taken", path, n, VR_MOST_STOPS);
+        return vr_refuse(p, path, "too_many", "'%s' has %zu strings, at most %d are allowed", path, n, VR_MOST_STOPS);
     for (size_t i = 0; i < n; i++) {
         json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_string(e) || json_string_length(e) == 0 || json_string_length(e) > VR_MOST_STOP_BYTES)
@@ -213,7 +213,7 @@ static bool check_BOOL(json_t *v, const char *path, struct vr_refusal *p)
 }
 static bool check_INT(json_t *v, const char *path, struct vr_refusal *p)
 {
-    return json_is_integer(v) || vr_refuse(p, path, "invalid_type", "'%s' must be a whole number", path);
+    return json_is_integer(v) || vr_refuse(p, path, "invalid_type", "'%s' must be an integer", path);
 }
 static bool check_NUM(json_t *v, const char *path, struct vr_refusal *p)
 {
@@ -290,9 +290,8 @@ static bool unknown(const char *name, unsigned kind, struct vr_refusal *p)
     snprintf(word, sizeof word, "%.60s", name);
     int i = vr_nearest(word, VR_COUNT(fields), field_name, &kind);
     if (i >= 0)
-        return vr_refuse(p, word, "unknown_parameter", "there is no field '%s' here; did you mean '%s'?", word,
-                         fields[i].name);
-    return vr_refuse(p, word, "unknown_parameter", "there is no field '%s' here", word);
+        return vr_refuse(p, word, "unknown_parameter", "unknown field '%s'; did you mean '%s'?", word, fields[i].name);
+    return vr_refuse(p, word, "unknown_parameter", "unknown field '%s'", word);
 }
 
 static bool check_range(const struct field *f, json_t *v, struct vr_refusal *p)
@@ -315,7 +314,7 @@ static bool check_only(const struct field *f, json_t *v, struct vr_refusal *p)
     bool same = only && json_equal(v, only);
     json_decref(only);
     return same || vr_refuse(p, f->name, "unsupported_parameter",
-                             "'%s' is not supported here: the only value taken is %s", f->name, f->text);
+                             "'%s' is not supported here: the only supported value is %s", f->name, f->text);
 }
 
 static const struct field *find(const char *name, unsigned kind)
@@ -371,7 +370,8 @@ static bool together(const json_t *body, enum vr_request_kind kind, struct vr_re
         return vr_refuse(p, "echo", "invalid_value", "'echo' and 'logprobs' cannot be used together");
     size_t n = vr_request_choices(body, kind);
     if (n > VR_MOST_TEXTS)
-        return vr_refuse(p, "n", "too_many", "%zu prompts and choices at once, at most %d are taken", n, VR_MOST_TEXTS);
+        return vr_refuse(p, "n", "too_many", "%zu prompts and choices at once, at most %d are allowed", n,
+                         VR_MOST_TEXTS);
     return kind != VR_CHAT || vr_check_chat_together(body, p);
 }
 

@@ -55,7 +55,7 @@ static bool check_picture(const json_t *part, const char *path, size_t *n_pictur
     const json_t *url = json_object_get(json_object_get(part, "image_url"), "url");
     if (!json_is_string(url)) return vr_refuse(p, path, "invalid_type", "'%s.image_url.url' must be a string", path);
     if (++*n_pictures > VR_MOST_PICTURES)
-        return vr_refuse(p, path, "too_many", "'%s': there are more than %d pictures", path, VR_MOST_PICTURES);
+        return vr_refuse(p, path, "too_many", "'%s': there are more than %d images", path, VR_MOST_PICTURES);
     if (vr_picture_url(json_string_value(url), json_string_length(url), NULL, &why)) return true;
     return vr_refuse(p, path, "invalid_value", "'%s': %s", path, why.msg);
 }
@@ -79,8 +79,8 @@ static bool check_parts(const json_t *parts, bool assistant, const char *path, s
         else if (strcmp(type, "image_url") == 0)
             ok = check_picture(part, at, n_pictures, p);
         else if (strcmp(type, "input_audio") == 0 || strcmp(type, "file") == 0)
-            ok = vr_refuse(p, at, "unsupported_content", "'%s' is of type %s: this server takes text and pictures only",
-                           at, type);
+            ok = vr_refuse(p, at, "unsupported_content",
+                           "'%s' is of type %s: this server supports text and images only", at, type);
         else
             ok = vr_refuse(p, at, "invalid_value", "'%s' is of type '%.40s', which is not known", at, type);
         if (!ok) return false;
@@ -170,7 +170,8 @@ bool vr_check_messages(json_t *v, const char *path, struct vr_refusal *p)
     size_t n = json_array_size(v), n_pictures = 0;
     if (n == 0) return vr_refuse(p, path, "invalid_type", "'%s' must be an array of one message or more", path);
     if (n > VR_MOST_MESSAGES)
-        return vr_refuse(p, path, "too_many", "'%s' has %zu messages, at most %d are taken", path, n, VR_MOST_MESSAGES);
+        return vr_refuse(p, path, "too_many", "'%s' has %zu messages, at most %d are allowed", path, n,
+                         VR_MOST_MESSAGES);
     for (size_t i = 0; i < n; i++) {
         PATH(at, "%s[%zu]", path, i);
         if (!check_message(json_array_get(v, i), at, &n_pictures, p)) return false;

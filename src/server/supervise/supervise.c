@@ -454,7 +454,7 @@ static bool read_frames(struct vr_front *f)
         long len = vr_wire_parse((const uint8_t *)in->data + at, in->n - at, VR_FROM_ENGINE, &frame);
         if (len == 0) break;
         if (len < 0 || !on_frame(f, &frame)) {
-            vr_log(VR_ERROR, "the engine sent a frame that is none%s%s", len < 0 ? "" : ": ",
+            vr_log(VR_ERROR, "the engine sent a malformed frame%s%s", len < 0 ? "" : ": ",
                    len < 0 ? "" : vr_wire_name(frame.kind));
             vr_calls_flush(f);
             if (e->pid) kill(e->pid, SIGKILL);
