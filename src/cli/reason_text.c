@@ -143,8 +143,10 @@ json_t *vr_json_left_out(const struct vr_machine *m, const struct vr_reason *r)
     const struct vr_device *d = &m->devices[__builtin_ctzll(r->devices)];
     VR_AUTO_BUF text = { 0 };
     add_sentence(&text, m, r);
-    return json_pack("{s:s, s:s, s:s, s:o, s:s}", "id", d->id, "name", d->name, "kind", vr_reason_row(r->kind)->name,
-                     "figures", json_figures(r), "reason", vr_buf_str(&text));
+    return json_pack("{s:s, s:s, s:I, s:I, s:f, s:s, s:o, s:s}", "id", d->id, "name", d->name, "total_bytes",
+                     (json_int_t)d->total_bytes, "free_bytes", (json_int_t)d->free_bytes, "bandwidth_gbs",
+                     d->bandwidth_gbs, "kind", vr_reason_row(r->kind)->name, "figures", json_figures(r), "reason",
+                     vr_buf_str(&text));
 }
 
 json_t *vr_json_excluded(const struct vr_machine *m, const struct vr_budgets *b)

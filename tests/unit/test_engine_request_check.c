@@ -40,7 +40,7 @@ static const struct {
     { VR_COMPLETION, "{'prompt':'x','repeat_penalty':11}", "repeat_penalty", "to 10" },
     { VR_COMPLETION, "{'prompt':'x','max_tokens':2000000000}", "max_tokens", "from 1" },
     { VR_COMPLETION, "{'prompt':'x','n':17}", "n", "to 16" },
-    { VR_COMPLETION, "{'prompt':'x','n':1.5}", "n", "whole" },
+    { VR_COMPLETION, "{'prompt':'x','n':1.5}", "n", "integer" },
     { VR_COMPLETION, "{'prompt':['a','b','c','d','e','f','g','h','i'],'n':16}", "n", "at most 128" },
     { VR_COMPLETION, "{'prompt':'x','stop':['']}", "stop", "1 to 256 bytes" },
     { VR_COMPLETION, "{'prompt':'x','stop':['1','2','3','4','5','6','7','8','9','0','1','2','3','4','5','6','7']}",
@@ -55,7 +55,7 @@ static const struct {
     { VR_CHAT, "{" CHAT ",'top_logprobs':0}", "top_logprobs", "needs" },
     { VR_COMPLETION, "{'prompt':'x','logprobs':20}" },
     { VR_COMPLETION, "{'prompt':'x','logprobs':21}", "logprobs", "to 20" },
-    { VR_COMPLETION, "{'prompt':'x','logprobs':true}", "logprobs", "whole" },
+    { VR_COMPLETION, "{'prompt':'x','logprobs':true}", "logprobs", "integer" },
     { VR_COMPLETION, "{'prompt':'x','echo':true,'logprobs':0}", "echo", "together" },
     { VR_COMPLETION, "{'prompt':'x','echo':false,'logprobs':0}" },
 
@@ -88,7 +88,7 @@ static const struct {
     { VR_CHAT,
       "{'messages':[{'role':'user','content':[" PNG "," PNG "," PNG "," PNG "," PNG "," PNG "," PNG "," PNG
       "]},{'role':'user','content':[" PNG "," PNG "," PNG "," PNG "," PNG "," PNG "," PNG "," PNG "," PNG "]}]}",
-      "messages[1].content[8]", "more than 16 pictures" },
+      "messages[1].content[8]", "more than 16 images" },
 
     /* tools, and what they exclude */
     { VR_CHAT, "{" CHAT "," TOOLS ",'tool_choice':'required'}" },

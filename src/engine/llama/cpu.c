@@ -208,5 +208,5 @@ bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err)
         snprintf(out, n, "%s", v[i].path);
         return true;
     }
-    return vr_fail(err, VR_EENGINE, "%s: no CPU variant of the engine works on this processor: %.600s", dir, last.msg);
+    return vr_fail(err, VR_EENGINE, "%s: no CPU backend of the engine works on this processor: %.600s", dir, last.msg);
 }
