@@ -86,7 +86,7 @@ const sum = (list) => list.reduce((n, [, bytes]) => n + bytes, 0);
 const taken = (list) => list.filter(([kind]) => !['fr', 're', 'ot'].includes(kind));
 const isSmall = (lists) => lists.every((list) => sum(taken(list)) < 0.1 * sum(list));
 
-function row(place, isHost, longest, small) {
+function row(place, isHost, longest, small, unit) {
   const list = pieces(place, isHost);
   const whole = sum(list), zoomed = small && sum(taken(list)) > 0 ? taken(list) : null;
   const used = usedBytes(place);
@@ -103,7 +103,7 @@ function row(place, isHost, longest, small) {
       : bar(list, whole, isHost ? 1 : whole / longest, `${name}: ${size(used)} used`)),
     h('div', { class: 'device-nums' },
       h('span', {}, h('b', {}, size(used)), ` of ${size(place.free_bytes)}`),
-      h('span', { class: 'muted' }, place.ms_per_token >= 0.005 ? `${place.ms_per_token.toFixed(place.ms_per_token < 1 ? 2 : 1)} ms per token` : 'no time per token'),
+      h('span', { class: 'muted' }, place.ms_per_token >= 0.005 ? `${place.ms_per_token.toFixed(place.ms_per_token < 1 ? 2 : 1)} ms per ${unit}` : `no time per ${unit}`),
       place.short_bytes ? h('span', { class: 'bad-text' }, `${mib(place.short_bytes)} short`) : null));
 }
 
@@ -151,7 +151,7 @@ export function strip(plan) {
 // All of a plan but its title and figures.
 export function planBody(plan) {
   const lists = [...plan.devices.map((d) => pieces(d, false)), pieces(plan.host, true)];
-  const small = isSmall(lists);
+  const small = isSmall(lists), unit = plan.goal.n_seq > 1 ? 'step' : 'token';
   const longest = Math.max(1, ...lists.slice(0, -1).map(sum));
   const left = plan.excluded ?? [];
   const reasons = (plan.reasons ?? []).filter((r) => !left.some((x) => x.kind === r.kind && x.id === r.devices[0]));
@@ -160,7 +160,7 @@ export function planBody(plan) {
   return [
     h('div', { class: 'card' },
       h('h3', {}, plan.devices.length ? 'Where each layer goes' : 'Memory'),
-      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small)), needsHost ? row(plan.host, true, longest, small) : null),
+      h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small, unit)), needsHost ? row(plan.host, true, longest, small, unit) : null),
       plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes through them. The host bar has its own scale.') : null,
       legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },

@@ -82,7 +82,7 @@ static const struct {
     /* pictures, as far as they can be seen from outside */
     { VR_CHAT, "{'messages':[{'role':'user','content':[" PNG "]}]}" },
     { VR_CHAT, "{'messages':[{'role':'user','content':[" IMAGE("http://x/y.png") "]}]}", "messages[0].content[0]",
-      "fetches nothing" },
+      "does not fetch remote images" },
     { VR_CHAT, "{'messages':[{'role':'user','content':[{'type':'image_url','image_url':'x'}]}]}",
       "messages[0].content[0]", "must be a string" },
     { VR_CHAT,
