@@ -106,9 +106,9 @@ static void settle(struct job *j, const struct vr_model *m)
     struct vr_footprint *f = j->f;
     uint32_t n_seq = or_else(c->n_seq, 1);
     uint32_t n_ctx = or_else(c->n_ctx, (uint32_t)vr_model_u64(m, ".context_length", 0, 0));
-    uint32_t n_batch = or_else(c->n_batch, 2048);
+    uint32_t n_batch = or_else(c->n_batch, VR_N_BATCH_DEFAULT);
     if (vr_model_u64(m, ".attention.causal", 0, 1) != 0) n_batch = at_most(n_batch, n_ctx); /* before rounding */
-    f->n_ubatch = at_most(n_batch, or_else(c->n_ubatch, 512));
+    f->n_ubatch = at_most(n_batch, or_else(c->n_ubatch, VR_N_UBATCH_DEFAULT));
     f->n_ctx = (uint32_t)pad_to(n_ctx, CELL_PAD);
     f->n_ctx_seq = f->n_ctx;
     f->n_stream = 1;

@@ -10,11 +10,14 @@
 #include "gguf/model.h"
 #include "gguf/type.h"
 
+#define VR_N_BATCH_DEFAULT  2048 /* the engine's own */
+#define VR_N_UBATCH_DEFAULT 512
+
 struct vr_context {
     uint32_t n_ctx;          /* tokens; 0: as many as the model was trained for */
     uint32_t n_seq;          /* sequences at the same time; 0: 1 */
-    uint32_t n_batch;        /* 0: 2048, the engine's default */
-    uint32_t n_ubatch;       /* 0: 512, the engine's default */
+    uint32_t n_batch;        /* 0: VR_N_BATCH_DEFAULT */
+    uint32_t n_ubatch;       /* 0: VR_N_UBATCH_DEFAULT */
     uint32_t n_rollback;     /* earlier states kept per sequence; the engine ignores it where it cannot roll back */
     uint32_t type_k, type_v; /* of the KV cache: vr_type() ids */
     bool flash_attn;

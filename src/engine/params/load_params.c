@@ -42,8 +42,8 @@ struct vr_context vr_context_settled(const struct vr_context *c, bool embedding_
 {
     struct vr_context s = *c;
     if (s.n_seq == 0) s.n_seq = 1;
-    if (s.n_batch == 0) s.n_batch = 2048;
-    if (s.n_ubatch == 0) s.n_ubatch = 512;
+    if (s.n_batch == 0) s.n_batch = VR_N_BATCH_DEFAULT;
+    if (s.n_ubatch == 0) s.n_ubatch = VR_N_UBATCH_DEFAULT;
     if (s.n_batch < s.n_seq) s.n_batch = s.n_seq; /* a token of each sequence */
     if (s.n_ubatch > s.n_batch) s.n_ubatch = s.n_batch;
     if (embedding_model) { /* a whole text is one micro-batch where every token sees every other */
