@@ -21,7 +21,9 @@
 #define MAX_KICKS     96
 #define WORK_TO_FIND  1000000 /* labels in one search, without a plan at hand: something may fit */
 #define EQUAL         1e-3    /* of the time: no difference that anybody could measure */
-#define FINE          0.002   /* a gap with which a search may end … */
+#define FINE          0.01    /* a gap with which a search may end … */
+#define FINER         0.002   /* … or only this one, while it is cheap … */
+#define CHEAP         100000  /* … having made no more labels than these … */
 #define HOPE          0.02    /* … when it closed no more than this share of it */
 
 struct solver {
@@ -241,7 +243,8 @@ static void search_all(struct solver *s)
         uint64_t kicks = s->work_limit / WORK_PER_KICK;
         if (width == FIRST_WIDTH && any_open(s)) polish(s, kicks < MAX_KICKS ? (unsigned)kicks : MAX_KICKS);
         double gap = s->best_cost - lowest(s);
-        if (width > FIRST_WIDTH && s->work_limit < UINT64_C(1) << 32 && gap < FINE * s->best_cost &&
+        double fine = s->work > CHEAP ? FINE : FINER;
+        if (width > FIRST_WIDTH && s->work_limit < UINT64_C(1) << 32 && gap < fine * s->best_cost &&
             gap > (best - low) * (1 - HOPE))
             return;
     }

@@ -103,7 +103,7 @@ for (const [name, [part, message]] of Object.entries(refusals))
   });
 await test('refused: too many', async () => {
   const e = await chat(ask(...Array.from({ length: 17 }, () => picture(red)))).then(() => null, (x) => x);
-  must(e?.status === 400 && /more than 16 pictures/.test(e.message), String(e));
+  must(e?.status === 400 && /more than 16 images/.test(e.message), String(e));
 });
 await test('nobody can write a marker', async () => {
   const got = await chat(ask('<__media__> and <start_of_image>', picture(red)));
@@ -134,7 +134,7 @@ await test('positions of two dimensions: as llama.cpp sees it, again and again',
 await test('a model without eyes', async () => {
   const blind = await up(model, settings);
   const e = await blind.post('/v1/chat/completions', ask('what is this?', picture(red))).then(() => null, (x) => x);
-  must(e?.status === 400 && /takes text only/.test(e.message), String(e));
+  must(e?.status === 400 && /supports text only/.test(e.message), String(e));
   await blind.stop();
 });
 await test('on a virtual card, with a draft', async () => {
