@@ -15,7 +15,8 @@
 #define MAX_DRY_RUNS    4
 #define ENOUGH_DRY_RUNS 3     /* what so many have settled is settled */
 #define APART           8     /* a line through contexts that differ by less than an eighth says nothing */
-#define ROUGH_WORK      25000 /* labels, for a placement that tells buffers */
+#define ROUGH_WORK      10000 /* labels, for a placement that tells buffers */
+#define MUCH_WORK       80000 /* labels, for a search that is not made again without need */
 #define QUICK_WORK      2000  /* labels, for a placement that nobody will execute */
 #define SAME            1e-6  /* relative: a plan that promises no more than this is the same */
 #define WORTH           5e-4  /* and after the second dry run, no more than this is not worth another one */
@@ -142,12 +143,13 @@ static bool iterate(struct vr_planner *s, enum vr_optimize goal, struct vr_outco
 {
     uint32_t dry_runs = 0;
     bool found = false;
-    struct vr_plan plan, best_plan = { 0 };
+    struct vr_plan plan = { 0 }, best_plan = { 0 };
     s->ask.optimize = best->optimize = goal;
     for (;; dry_runs++) {
         VR_AUTO_OUTCOME now = { 0 };
-        /* the first plan is for learning, and the last ones are to see that nothing has changed */
-        s->ask.work_limit = s->ask.observed && dry_runs < ENOUGH_DRY_RUNS - 1 ? 0 : ROUGH_WORK;
+        /* the first plan is for learning, and the last one is to see that nothing has changed */
+        bool last = dry_runs >= ENOUGH_DRY_RUNS - 1 && plan.work > MUCH_WORK;
+        s->ask.work_limit = s->ask.observed && !last ? 0 : ROUGH_WORK;
         if (!vr_outcome_start(&s->a, &now, err)) return false;
         if (!vr_plan_make(&s->ask, &now.arena, &plan, err)) {
             if (!found || err->code != VR_ENOFIT) return false;

@@ -29,8 +29,9 @@ struct builder {
     size_t sample[VR_MAX_PLACED];                /* that device */
     double tokens[VR_N_PHASES];                  /* of a decoding step, of a micro-batch */
     double fill, expert_share;
-    struct member *members; /* all tensors, station by station */
-    uint32_t *begin;        /* n_stations + 1: where each station's begin */
+    const struct vr_observed *observed; /* what pieces are priced by; NULL: the estimate */
+    struct member *members;             /* all tensors, station by station */
+    uint32_t *begin;                    /* n_stations + 1: where each station's begin */
     struct vr_targets targets;
 };
 
@@ -244,7 +245,7 @@ static void add_work(const struct builder *b, const struct work *w, struct vr_pi
  * host where that starts kernels more slowly than they end, and for each of a batch's. */
 static void add_rows(const struct builder *b, uint32_t first, struct vr_piece *x)
 {
-    const struct vr_observed *o = b->ask->observed;
+    const struct vr_observed *o = b->observed;
     const struct vr_speeds *speeds = b->ask->speeds;
     struct times all[VR_N_PHASES] = { 0 };
     double submit[VR_N_PHASES][VR_MAX_PLACED] = { 0 };
@@ -275,8 +276,8 @@ static void add_rows(const struct builder *b, uint32_t first, struct vr_piece *x
  * need the result. */
 static void add_tensor(const struct builder *b, const struct vr_tensor *t, bool logits, struct vr_piece *x)
 {
-    if (b->ask->observed) {
-        add_rows(b, vr_observed_tensor(b->ask->observed, b->ask->model, t), x);
+    if (b->observed) {
+        add_rows(b, vr_observed_tensor(b->observed, b->ask->model, t), x);
         return;
     }
     double n = (double)t->ne[0] * (double)t->ne[1] * (double)t->ne[2] * (double)t->ne[3], bytes = (double)t->bytes;
@@ -305,8 +306,8 @@ static void add_logits(const struct builder *b, struct vr_piece *x)
 static void add_rest(const struct builder *b, uint32_t s, const struct vr_layer_footprint *l,
                      const struct vr_layer *facts, struct vr_piece *x)
 {
-    if (b->ask->observed) {
-        add_rows(b, vr_observed_rest(b->ask->observed, l ? s : VR_STATION_OUTPUT), x);
+    if (b->observed) {
+        add_rows(b, vr_observed_rest(b->observed, l ? s : VR_STATION_OUTPUT), x);
         return;
     }
     if (!l) return;
@@ -450,8 +451,8 @@ static void count_copies(const struct builder *b, uint32_t s, bool expert, bool 
         out->back_ms[VR_DECODE][k] = more / (b->kinds[k]->link_gbs * 1e6);
 }
 
-static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g, bool logits,
-                      bool idle, struct vr_unit *out)
+static void fill_unit(const struct builder *b, const struct vr_unit_name *name, const struct group *g,
+                      struct vr_unit *out)
 {
     out->move = g->move;
     out->allow = vr_targets_mask(g->target);
@@ -459,20 +460,24 @@ static void fill_unit(const struct builder *b, const struct vr_unit_name *name, 
         const struct vr_tensor *t = b->out->tensors[name->first_tensor + i];
         out->piece.gpu_bytes += vr_weight_gpu_bytes(t);
         out->piece.host_bytes += vr_weight_host_bytes(t);
-        if (!idle) add_tensor(b, t, logits, &out->piece);
     }
 }
 
-/* Fills the class of station s: core and units. */
+static const struct vr_layer_footprint *layer_at(const struct builder *b, uint32_t s) /* NULL: the output */
+{
+    return s < b->ask->footprint->n_layers ? &b->ask->footprint->layers[s] : NULL;
+}
+
+static bool is_loaded(const struct vr_layer_footprint *l) { return !l || l->weights_host_bytes > 0; }
+static bool is_divisible(const struct vr_layer_footprint *l) { return l && is_loaded(l) && l->weights_left_bytes == 0; }
+
+/* Fills the class of station s but for its times: core and units. */
 static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class *out, struct vr_err *err)
 {
     const struct vr_model *m = b->ask->model;
     const struct vr_footprint *f = b->ask->footprint;
-    const struct vr_layer_footprint *l = s < f->n_layers ? &f->layers[s] : NULL;
+    const struct vr_layer_footprint *l = layer_at(b, s);
     const struct vr_layer *facts = l && s < m->n_layers ? &m->layers[s] : NULL;
-    bool loaded = !l || l->weights_host_bytes > 0, movable = l && loaded && l->weights_left_bytes == 0;
-    bool idle = l && l->mtp; /* loaded perhaps, but not executed */
-    bool logits = !l;
     struct group groups[VR_MAX_UNITS];
     uint32_t n = 0;
     memset(out, 0, sizeof *out);
@@ -483,29 +488,62 @@ static bool fill_station(struct builder *b, uint32_t s, struct vr_station_class 
     out->core.gpu_bytes = l ? l->weights_gpu_bytes : f->output_gpu_bytes;
     out->core.host_bytes = l ? l->weights_host_bytes : f->output_host_bytes;
     out->core.left_bytes = l ? l->weights_left_bytes : f->output_left_bytes;
-    if (loaded && !collect_groups(b, s, movable, groups, &n, err)) return false;
+    if (is_loaded(l) && !collect_groups(b, s, is_divisible(l), groups, &n, err)) return false;
     out->n_units = n;
     for (uint32_t u = 0; u < n; u++) {
         struct vr_unit_name *name = &b->out->units[s * VR_MAX_UNITS + u];
-        if (!name_unit(b, s, &groups[u], movable, name)) return vr_fail_nomem(err, "building a placement problem");
-        fill_unit(b, name, &groups[u], logits, idle, &out->units[u]);
+        if (!name_unit(b, s, &groups[u], is_divisible(l), name))
+            return vr_fail_nomem(err, "building a placement problem");
+        fill_unit(b, name, &groups[u], &out->units[u]);
         bool expert = b->out->tensors[name->first_tensor]->role == VR_ROLE_EXPERT;
         count_copies(b, s, expert, u + 1 == n, &out->units[u]);
         out->core.gpu_bytes = less(out->core.gpu_bytes, out->units[u].piece.gpu_bytes);
         out->core.host_bytes = less(out->core.host_bytes, out->units[u].piece.host_bytes);
     }
-    for (uint32_t i = b->begin[s]; loaded && !idle && i < b->begin[s + 1]; i++) {
-        struct group g = group_of(&b->members[i], movable);
-        if (!is_unit(&g)) add_tensor(b, b->members[i].tensor, logits, &out->core);
+    if (l) add_cache_bytes(b, l, &out->core);
+    return true;
+}
+
+static void forget_times(struct vr_piece *x)
+{
+    memset(x->ms, 0, sizeof x->ms);
+    memset(x->piped_ms, 0, sizeof x->piped_ms);
+    memset(x->host_ms, 0, sizeof x->host_ms);
+}
+
+/* Sets the times of a class by one of its stations. */
+static void price_station(const struct builder *b, uint32_t s, struct vr_station_class *out)
+{
+    const struct vr_model *m = b->ask->model;
+    const struct vr_layer_footprint *l = layer_at(b, s);
+    const struct vr_layer *facts = l && s < m->n_layers ? &m->layers[s] : NULL;
+    bool works = is_loaded(l) && !(l && l->mtp); /* layers for MTP are loaded perhaps, but not executed */
+    forget_times(&out->core);
+    for (uint32_t u = 0; u < out->n_units; u++) {
+        const struct vr_unit_name *name = &b->out->units[s * VR_MAX_UNITS + u];
+        forget_times(&out->units[u].piece);
+        for (uint32_t i = 0; works && i < name->n_tensors; i++)
+            add_tensor(b, b->out->tensors[name->first_tensor + i], !l, &out->units[u].piece);
+    }
+    for (uint32_t i = b->begin[s]; works && i < b->begin[s + 1]; i++) {
+        struct group g = group_of(&b->members[i], is_divisible(l));
+        if (!is_unit(&g)) add_tensor(b, b->members[i].tensor, !l, &out->core);
     }
     const struct vr_tensor *tied = !l && m->tied ? vr_model_tensor(m, "token_embd.weight") : NULL;
-    if (tied) add_tensor(b, tied, logits, &out->core);
-    if (l)
-        add_cache_bytes(b, l, &out->core);
-    else
-        add_logits(b, &out->core);
+    if (tied) add_tensor(b, tied, true, &out->core);
+    if (!l) add_logits(b, &out->core);
     add_rest(b, s, l, facts, &out->core);
-    return true;
+}
+
+/* The station in the middle of those of a class: the first and the last one of a device may be cut differently into
+ * kernels than all the others. */
+static uint32_t typical(const struct vr_problem *p, uint32_t q)
+{
+    uint32_t n = 0, s = 0;
+    for (uint32_t i = 0; i < p->n_stations; i++) n += p->stations[i] == q;
+    for (uint32_t seen = 0; s < p->n_stations; s++)
+        if (p->stations[s] == q && seen++ == n / 2) break;
+    return s;
 }
 
 /* The station that loads a tensor; n_stations: none. */
@@ -557,11 +595,15 @@ static bool build_stations(struct builder *b, struct vr_err *err)
     for (uint32_t s = 0; s < p->n_stations; s++) {
         struct vr_station_class *class = &p->classes[p->n_classes];
         if (!fill_station(b, s, class, err)) return false;
+        price_station(b, s, class);
         uint32_t q = 0;
         while (memcmp(&p->classes[q], class, sizeof *class) != 0) q++;
         p->n_classes += q == p->n_classes;
         p->stations[s] = (uint16_t)q;
     }
+    b->observed =
+        b->ask->observed; /* stations are alike by the estimate, and cost what the graph shows of one of them */
+    for (uint32_t q = 0; b->observed && q < p->n_classes; q++) price_station(b, typical(p, q), &p->classes[q]);
     return true;
 }
 

@@ -77,6 +77,7 @@ static bool write_down(const struct vr_built *b, const struct vr_solution *x, un
     *out = (struct vr_plan){ .cost = x->account.cost,
                              .lower_bound = x->lower_bound,
                              .optimal = x->optimal,
+                             .work = x->work,
                              .pipeline = (situation & VR_SIT_PIPELINE) != 0,
                              .n = x->account.n_order };
     for (size_t i = 0; i < out->n; i++) {

@@ -24,6 +24,7 @@ struct vr_plan {
     bool pipeline;
     double cost, lower_bound; /* of the goal (vr_goal_weights()) */
     bool optimal;
+    uint64_t work;  /* labels that the search made */
     int16_t *where; /* of each station's core and units, n_stations x (1 + VR_MAX_UNITS): machine devices, or
                        VR_PLACE_HOST; in the arena */
 };
