@@ -126,7 +126,7 @@ static bool confirm(struct vr_planner *s, const struct vr_plan *plan, struct vr_
 }
 
 /* The planner's count is the price that a plan is shown with, up to what is the same for all placements (embeddings,
- * logits, what a step takes whatever is in it). So what no placement can be faster than is told from the plan: by the
+ * what a step takes whatever is in it). So what no placement can be faster than is told from the plan: by the
  * difference that is left. `last` was made with all that is known. */
 static bool settle(struct vr_planner *s, const struct vr_plan *plan, const struct vr_plan *last,
                    struct vr_outcome *best, struct vr_err *err)

@@ -98,13 +98,13 @@ static void test_find(void **state)
 static void test_many(void **state)
 {
     (void)state;
-    for (int i = 0; i < VR_MAX_SHELF + 10; i++) {
+    for (int i = 0; i < VR_MAX_LISTED + 10; i++) {
         char path[80];
         snprintf(path, sizeof path, "models/many/%04d.gguf", i);
         tree_put(path, "");
     }
     read_it();
-    assert_int_equal(s.n, VR_MAX_SHELF);
+    assert_int_equal(s.n, VR_MAX_LISTED);
     assert_true(s.more);
     vr_model_list_done(&s);
     assert_int_equal(s.n, 0);

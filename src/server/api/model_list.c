@@ -47,7 +47,7 @@ static void add_file(struct walk *w, const char *id, uint64_t bytes)
             strncmp(s->items[i].id, id, stem) == 0)
             found = &s->items[i];
     if (!found) {
-        if (s->n == VR_MAX_SHELF) {
+        if (s->n == VR_MAX_LISTED) {
             s->more = true;
             return;
         }

@@ -12,14 +12,14 @@
 #include "base/err.h"
 #include "base/own.h"
 
-#define VR_MAX_SHELF 512
+#define VR_MAX_LISTED 512
 
 struct vr_model_list {
     struct vr_listed_model {
         char *id;       /* path of the file, or of its first part, below the directory */
         uint64_t bytes; /* of all parts */
         unsigned n_parts, n_found;
-    } items[VR_MAX_SHELF]; /* by id */
+    } items[VR_MAX_LISTED]; /* by id */
     size_t n;
     bool more; /* there are more than fit */
 };
