@@ -6,7 +6,7 @@ import { streams } from '../tests/e2e/streams.mjs';
 
 const at = (all, q) => all.sort((a, b) => a - b)[Math.floor(q * (all.length - 1))];
 const ms = (all) => `p50 ${at(all, 0.5).toFixed(2)} ms, p99 ${at(all, 0.99).toFixed(2)} ms, worst ${at(all, 1).toFixed(2)} ms`;
-const many = () => serve({ args: ['--max-queue', '5000'] });
+const many = () => serve({ args: ['--max-queue', '5000'], engine: { n_seq: 5000 } });
 
 for (const [n, tokens, delay] of [[1, 2000, 1], [32, 1500, 2], [256, 200, 10]]) {
   const s = await many(), load = streams(s, n, `tokens=${tokens} delay=${delay}`);

@@ -7,7 +7,7 @@ set -u
 build=$PWD/$1
 dir=$(mktemp -d)
 trap 'rm -rf -- "$dir"' EXIT
-export XDG_DATA_HOME=$dir/data XDG_STATE_HOME=$dir/state NO_COLOR=1 VRAM_LLM_NVML= TMPDIR=$dir
+export XDG_DATA_HOME=$dir/data VRAM_LLM_HOST_GBS=off XDG_STATE_HOME=$dir/state NO_COLOR=1 VRAM_LLM_NVML= TMPDIR=$dir
 program=$build/vram-llm profile=$dir/data/vram-llm/machine.json
 passed=0 failed=0
 check() { # WHAT COMMAND...
@@ -33,6 +33,13 @@ check "the profile is kept" holds "$profile" '"name": "q8_0", "gbs": '
 "$program" bench "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 >"$dir/run" 2>"$dir/steps"
 check "what was measured is not measured again" test ! -s "$dir/steps"
 check "and predictions rest on it" holds "$dir/run" "from this machine's calibration"
+"$program" bench "$dir/tiny.gguf" --as-is --n-ctx 512 --n-tokens 4 --submit "$dir/rows.jsonl" >"$dir/run" 2>&1
+check "rows to share are appended" holds "$dir/run" "rows\\? appended to"
+check "a row has its speeds" holds "$dir/rows.jsonl" '"tg_tok_s":.*"predicted_tok_s":.*"calibrated":true'
+check "and nothing about whose it is" test "$(grep -c -e "$dir" -e "$(hostname)\"" -e 'tiny\.gguf' "$dir/rows.jsonl")" = 0
+"$program" bench --compare "$dir/rows.jsonl" >"$dir/run" 2>&1
+check "rows are read back" holds "$dir/run" 'token generation: [12] rows\?, '
+check "rows need a model" test "$("$program" bench --submit "$dir/none" >/dev/null 2>&1; echo $?)" = 2
 "$program" doctor >"$dir/doctor" 2>&1
 check "doctor says when" holds "$dir/doctor" "calibrated    20"
 check "the profile is a machine like any other" "$program" plan --machine "$profile" "$dir/tiny.gguf"

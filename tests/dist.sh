@@ -44,9 +44,15 @@ for file in "$at"/bin/* "$at"/lib/*; do
   path=$(objdump -p "$file" | awk '$1 == "RUNPATH" || $1 == "RPATH" { print $2 }')
   case $path in '' | *\$ORIGIN*) ;; *) bad "$short looks for libraries in $path" ;; esac
 done
-for license in llama.cpp node-llama-cpp libevent libjansson libssl gcc-12-base; do
+for license in llama.cpp node-llama-cpp libevent libjansson libseccomp libssl gcc-12-base; do
   [ -s "$at/licenses/$license" ] || bad "licenses/$license is missing"
 done
+
+# links_lead DIR: those of README.md there
+links_lead() {
+  for to in $(grep -oE '\]\([^):# ]+[)#]' "$1/README.md" | sed 's/^](//; s/.$//'); do [ -e "$1/$to" ] || bad "README.md names $to, which is not in ${1#"$root"}"; done
+}
+links_lead "$at"
 
 # --- does it run ---
 loader=$(readlink -f /lib64/ld-linux-x86-64.so.2)
@@ -100,5 +106,21 @@ else
   bad "it does not serve"
   cat "$root/log"
 fi
-[ "$failed" = 0 ] && echo "dist: $(du -h "$build/$name.tar.gz" | cut -f 1), needs glibc 2.34 and nothing else; doctor, plan and serve ran in an empty root"
+# --- installed, with nothing of the tarball left ---
+tools/dist/install "$at" "$root/opt/usr" && mv "$at" "$root/opt/away" || bad "it does not install"
+program=/opt/usr/bin/vram-llm at=$root/opt/usr
+links_lead "$at/share/doc/vram-llm"
+commit=$(tools/commit)
+expect "^vram-llm $2 ${commit:+(commit }.*engine llama.cpp" --version
+expect "It fits" plan tiny.gguf --gpus "RTX 3090"
+expect "vram-llm demo" plan --gpus none /opt/usr/share/vram-llm/demo.gguf
+groff -man -Tutf8 -ww -K utf8 "$at/share/man/man1/vram-llm.1" >/dev/null 2>"$root/out" || bad "the manual page"
+[ -s "$root/out" ] && { bad "the manual page"; head -n 3 "$root/out"; }
+words=$(bash -c 'source "$1"; COMP_WORDS=(vram-llm plan --optimize p); COMP_CWORD=3; _vram_llm; echo "${COMPREPLY[@]}"
+  COMP_WORDS=(vram-llm serve --max-q); COMP_CWORD=2; _vram_llm; echo "${COMPREPLY[@]}"' - "$at/share/bash-completion/completions/vram-llm")
+[ "$words" = $'prefill\n--max-queue' ] || bad "bash completes: $words"
+words=$(cd "$root/tmp" && touch "two words.gguf" && bash -c 'source "$1"; COMP_WORDS=(vram-llm plan --model two); COMP_CWORD=3; _vram_llm; echo "${#COMPREPLY[@]} ${COMPREPLY[0]}"' - "$at/share/bash-completion/completions/vram-llm")
+[ "$words" = "1 two words.gguf" ] || bad "bash completes a file's name: $words"
+
+[ "$failed" = 0 ] && echo "dist: $(du -h "$build/$name.tar.gz" | cut -f 1), needs glibc 2.34 and nothing else; doctor, plan and serve ran in an empty root; so does what make install puts elsewhere"
 exit "$failed"

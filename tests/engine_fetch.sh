@@ -19,7 +19,7 @@ calls() { [ "$(wc -l <"$tmp/calls")" = "$1" ]; }
 
 # Three packages: libraries, the same for Vulkan, and a source with a git bundle inside.
 mkdir -p "$tmp/npm" "$tmp/bin" "$tmp/pack/package/bins/linux-x64" "$tmp/repo"
-for f in libllama.v9.so libggml.v9.so libggml-base.so libllama-common.so libggml-cpu-x64.so; do
+for f in libllama.v9.so libggml.b9.so libggml-base.so libllama-common.so libggml-cpu-x64.so; do
   echo "$f" >"$tmp/pack/package/bins/linux-x64/$f"
 done
 echo addon >"$tmp/pack/package/bins/linux-x64/addon.node"
@@ -27,6 +27,12 @@ echo licence >"$tmp/pack/package/LICENSE"
 tar -czf "$tmp/npm/libs.tgz" -C "$tmp/pack" package
 echo extra >"$tmp/pack/package/bins/linux-x64/libggml-vulkan.so"
 tar -czf "$tmp/npm/vulkan.tgz" -C "$tmp/pack" package
+echo 13 >"$tmp/pack/package/bins/linux-x64/libggml-cuda.so"
+tar -czf "$tmp/npm/cuda.tgz" -C "$tmp/pack" package
+mkdir -p "$tmp/ext/package/bins/linux-x64-cuda-12"
+echo 12 >"$tmp/ext/package/bins/linux-x64-cuda-12/libggml-cuda.so"
+cp "$tmp/pack/package/LICENSE" "$tmp/ext/package/"
+tar -czf "$tmp/npm/cuda-ext.tgz" -C "$tmp/ext" package
 (
   cd "$tmp/repo"
   git init -q .
@@ -60,6 +66,8 @@ arch=$(uname -m)
   echo "source any source 1 $(sum source)"
   echo "cpu $arch libs 1 $(sum libs)"
   echo "vulkan $arch vulkan 1 $(sum vulkan)"
+  echo "cuda $arch cuda 1 $(sum cuda)"
+  echo "cuda-ext $arch cuda-ext 1 $(sum cuda-ext)"
   echo "bad $arch libs 2 $(sum vulkan)"
   echo "gone other libs 1 $(sum libs)"
 } >"$tmp/lock"
@@ -107,6 +115,7 @@ dir=$(tail -n 1 "$tmp/out")
 check "get prints a folder" test -d "$dir"
 check "libraries are flat" test -f "$dir/libggml-cpu-x64.so"
 check "plain names are linked" test "$(readlink "$dir/libllama.so")" = libllama.v9.so
+check "also behind numbers of builds" test "$(readlink "$dir/libggml.so")" = libggml.b9.so
 check "what is not needed stays out" test ! -e "$dir/addon.node"
 check "the licence is kept" test -s "$dir/LICENSE.node-llama-cpp"
 check "get chooses nothing" test ! -e "$E/lib"
@@ -148,7 +157,39 @@ check "the engine's code is not" test ! -e "$E/src/src/secret.cpp"
 check "offline afterwards" fetch VULKAN=1 OFFLINE=1 --
 check "nothing is left at all" is_clean
 
+# NVIDIA's GPUs with their driver and nothing else, by compute capability, and with a runtime of CUDA's in some folder.
+printf '#!/bin/sh\n' >"$tmp/bin/ldconfig" # what this computer has is no part of a test
+printf '#!/bin/sh\necho "$GPUS" | tr " " "\\n"\n' >"$tmp/bin/nvidia-smi"
+chmod +x "$tmp/bin/ldconfig" "$tmp/bin/nvidia-smi"
+for major in 12 13; do
+  mkdir -p "$tmp/toolkit$major"
+  for lib in libcudart libcublas libcublasLt; do touch "$tmp/toolkit$major/$lib.so.$major"; done
+done
+cuda() { # GPUS DIRS: the first line that it says; `lib` is chosen
+  fetch SYSFS="$tmp/none" PROC="$tmp/none" DEV="$tmp/nv" LD_LIBRARY_PATH= "GPUS=$1" "CUDA_DIRS=$2" --
+}
+backend() { cat "$(dirname "$(readlink -f "$E/lib/libllama.so")")/libggml-cuda.so"; } # as the engine finds it
+both="$tmp/toolkit12 $tmp/toolkit13"
+for row in "6.1 12" "7.0 12" "7.5 13" "8.0 13" "8.6 13" "8.9 13" "9.0 13" "10.0 13" "12.0 13" "12.1 13" "8.6 6.1 12"; do
+  gpus=${row% *} want=${row##* }
+  check "compute capability $gpus" cuda "$gpus" "$both"
+  check "compute capability $gpus takes CUDA $want" test "$(backend)" = "$want"
+  check "its runtime is linked beside it ($gpus)" test "$(readlink -f "$E/lib/libcudart.so.$want")" = "$(readlink -f "$tmp/toolkit$want/libcudart.so.$want")"
+done
+check "only CUDA 12" cuda 8.9 "$tmp/toolkit12"
+check "is taken" test "$(backend)" = 12
+check "only CUDA 13, and an old GPU" cuda 6.1 "$tmp/toolkit13"
+check "is told" says "no code for GPUs older than compute capability 7.5"
+rm "$tmp/toolkit13/libcublasLt.so.13"
+check "a runtime that is not complete" cuda 9.0 "$tmp/toolkit13"
+check "is none" says "install NVIDIA's packages cuda-cudart-13-* and libcublas-13-*"
+check "no runtime, and an old GPU" cuda 6.1 "$tmp/none"
+check "is told which" says "cuda-cudart-12-*"
+check "nothing is left of CUDA" is_clean
+
 mkdir -p "$tmp/own/build/bin"
+check "all of the source" sh -c "cd '$tmp' && FAKE='$tmp' PATH='$tmp/bin:$PATH' BUILD='$tmp/build' ENGINE_LOCK='$tmp/lock' '$here/tools/engine-fetch' source all >'$tmp/out' 2>&1"
+check "is unpacked" test -f "$tmp/all/src/secret.cpp"
 check "an own engine that is none" refuses ENGINE="$tmp/own" --
 check "is told" says 'has no include/llama.h'
 cp -r "$tmp/repo/." "$tmp/own/"

@@ -79,17 +79,25 @@ export async function stream(path, { body, signal, on }) {
   }
 }
 
-// The live events, for ever: on('hello' | 'tick', data), on('lost', error) when the connection ends.
-export async function listen(on) {
-  for (let wait = 500; ;) {
-    let error = new ApiError('The connection to the server was lost.', 0, 'unreachable');
-    try {
-      await stream('api/live', { on: (event, data) => { wait = 500; on(event, data); } });
-    } catch (e) {
-      error = e;
+// The live events, for ever: on('hello' | 'tick', data), on('lost', error) when the connection ends. Of the model that which() names, or of the one that the
+// server takes; what is returned connects again, when it names another one.
+export function listen(on, which) {
+  let now;
+  (async () => {
+    for (let wait = 500; ;) {
+      let error = new ApiError('The connection to the server was lost.', 0, 'unreachable');
+      const mine = now = new AbortController();
+      const still = (event, data) => { if (mine === now && !mine.signal.aborted) { wait = 500; on(event, data); } };
+      try {
+        await stream(`api/live${which() ? `?model=${encodeURIComponent(which())}` : ''}`, { signal: mine.signal, on: still });
+      } catch (e) {
+        error = e;
+      }
+      if (mine.signal.aborted) continue;
+      on('lost', error);
+      await new Promise((done) => { setTimeout(done, wait); });
+      wait = Math.min(wait * 2, 5000);
     }
-    on('lost', error);
-    await new Promise((done) => { setTimeout(done, wait); });
-    wait = Math.min(wait * 2, 5000);
-  }
+  })();
+  return () => now.abort();
 }

@@ -1,17 +1,20 @@
 // The frame of the page: tabs, theme, key, and what state the server is in. Each part has a module of its own.
 import { get, listen, onKeyNeeded } from './api.js';
 import { Chat } from './chat.js';
+import { size } from './dom.js';
 import { Live } from './live.js';
+import { isOnDemand, isUp, Models, stateWord } from './models.js';
 import { PlanView } from './plan.js';
 import { WhatIf } from './whatif.js';
 
 const $ = (id) => document.getElementById(id);
-const parts = ['plan', 'whatif', 'chat', 'live'];
+const parts = ['plan', 'whatif', 'chat', 'live', 'models'];
 const views = {
   plan: new PlanView($('panel-plan')),
   whatif: new WhatIf($('panel-whatif')),
   chat: new Chat($('panel-chat')),
   live: new Live($('panel-live')),
+  models: new Models($('panel-models')),
 };
 
 // --- tabs: the address says which one; arrows move between them ---
@@ -86,11 +89,12 @@ const words = { load: 'reading the weights', context: 'allocating the KV cache',
 
 // [class of the pill, its text, the banner's text or '', percent or null]
 function describe(now) {
-  const e = now.engine;
+  const e = now.engine, m = now.models?.find((x) => x.id === now.model);
+  if (e.state !== 'stopping' && isOnDemand(now, m)) return [m.state === 'unloaded' ? '' : 'busy', stateWord(m), '', null];
   switch (e.state) {
     case 'ready': return ['good', 'ready', '', null];
     case 'loading': return ['busy', `loading ${e.percent} %`,
-      `Loading the model: ${words[e.stage] ?? e.stage}.${e.trouble ? ` Previous attempt: ${e.trouble}.` : ''}`, e.percent];
+      `Loading the model: ${words[e.stage] ?? e.stage}${e.sent_bytes ? `, ${size(e.sent_bytes)} sent to other machines at ${e.sent_mb_s.toFixed(0)} MB/s` : ''}.${e.trouble ? ` Previous attempt: ${e.trouble}.` : ''}`, e.percent];
     case 'restarting': return ['bad', 'restarting', `The engine is restarting: ${e.trouble}.`, null];
     case 'stopping': return ['busy', 'stopping', 'The server is stopping. Running requests may finish.', null];
     default: return ['bad', 'failed', `The engine failed: ${e.trouble}.`, null];
@@ -107,16 +111,44 @@ function setState([kind, text, banner, percent]) {
   if (percent !== null) bar.value = percent;
 }
 
+// --- which model: where several are served, Plan, Chat and Live are about the one that is chosen ---
+
+let chosen = '';
+let offered = '';
+
+function offer(now) {
+  const all = now.models ?? [], up = all.filter((m) => isUp(m) || m.id === now.model);
+  $('which').hidden = all.length < 2;
+  $('model').hidden = all.length > 1;
+  const list = up.map((m) => `${m.id}\n`).join('');
+  if (list !== offered) {
+    offered = list;
+    $('which').replaceChildren(...up.map((m) => new Option(m.id, m.id)));
+  }
+  if ($('which').value !== now.model) $('which').value = now.model;
+  views.chat.model = all.length > 1 ? now.model : undefined;
+}
+
+function choose(id) {
+  chosen = id;
+  planned = '';
+  reconnect();
+}
+$('which').addEventListener('change', () => choose($('which').value));
+document.addEventListener('choose', (e) => choose(e.detail));
+
 let planned = '';
 async function loadPlan(now) {
-  const which = `${now.engine.plans_again} ${now.engine.starts}`;
+  const which = `${now.model} ${now.engine.plans_again} ${now.engine.starts}`;
   if (which === planned) return;
   planned = which;
   try {
-    const plan = await get('api/plan');
+    const plan = await get(`api/plan${now.models?.length > 1 ? `?model=${encodeURIComponent(now.model)}` : ''}`);
+    if (which !== planned) return;
     views.plan.setPlan(plan);
     views.whatif.setPlan(plan);
     views.live.setPlan(plan);
+    views.models.setPlan(plan);
     views.chat.setPlan(plan);
   } catch (e) {
     views.plan.setProblem(e.message);
@@ -124,18 +156,20 @@ async function loadPlan(now) {
   }
 }
 
-listen((event, data) => {
+const reconnect = listen((event, data) => {
   if (event === 'lost') {
     setState(['bad', 'disconnected', `${data.message} Reconnecting …`, null]);
     return;
   }
   $('model').textContent = data.model;
   $('model').title = data.model;
+  offer(data);
   setState(describe(data));
   loadPlan(data);
   views.plan.setNow(data);
   views.chat.setNow(data);
   views.live[event === 'hello' ? 'hello' : 'tick'](data);
-});
+  views.models.setNow(data);
+}, () => chosen);
 
 show(named(), false, true);

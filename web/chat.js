@@ -2,6 +2,7 @@
 import { ApiError, stream } from './api.js';
 import { copyButton, count, fill, h, rate, sentence, svg } from './dom.js';
 import { markdown } from './markdown.js';
+import { isOnDemand } from './models.js';
 import { Pictures, kept } from './pictures.js';
 import { strip } from './plan.js';
 
@@ -88,8 +89,10 @@ export class Chat {
   }
 
   setNow(now) {
-    this.ready = now.engine.state === 'ready';
-    if (this.ready) this.sees = now.engine.vision;
+    const m = now.models?.find((x) => x.id === now.model);
+    this.comes = now.engine.state !== 'ready' && now.engine.state !== 'stopping' && isOnDemand(now, m);
+    this.ready = now.engine.state === 'ready' || this.comes;
+    if (now.engine.state === 'ready') this.sees = now.engine.vision;
     this.pictures.setLimit(now.max_body_bytes);
     const text = [now.stream_tok_s ? `${rate(now.stream_tok_s)} tok/s measured` : null, this.predicted ? `${rate(this.predicted)} tok/s predicted` : null].filter(Boolean).join(', ');
     if (this.speed.textContent !== text) this.speed.textContent = text;
@@ -101,7 +104,7 @@ export class Chat {
     this.send.disabled = !this.running && (!this.ready || this.pictures.busy > 0);
     this.pictures.button.hidden = !this.sees;
     const hint = this.trouble || (!this.ready ? 'The model is not ready yet.' : this.pictures.busy ? 'Preparing the image …'
-      : !this.sees && this.pictured() ? 'This model has no vision: images are not sent.' : 'Enter to send, Shift+Enter for a new line.');
+      : !this.sees && this.pictured() ? 'This model has no vision: images are not sent.' : `Enter to send, Shift+Enter for a new line.${this.comes ? ' The model is loaded then.' : ''}`);
     if (this.hint.textContent !== hint) this.hint.textContent = hint;
   }
 
@@ -236,7 +239,7 @@ export class Chat {
     const parts = ({ content, pictures }) => [...pictures.map((url) => ({ type: 'image_url', image_url: { url } })), ...(content ? [{ type: 'text', text: content }] : [])];
     const messages = this.messages.map((m) => ({ role: m.role, content: this.sees && m.pictures?.length ? parts(m) : m.content }));
     if (this.system.trim()) messages.unshift({ role: 'system', content: this.system });
-    const body = { messages, stream: true, stream_options: { include_usage: true } };
+    const body = { model: this.model, messages, stream: true, stream_options: { include_usage: true } };
     for (const [id] of settings) {
       const value = this.options[id];
       if (value !== undefined && value !== '' && Number.isFinite(Number(value))) body[id] = Number(value);

@@ -1,6 +1,6 @@
 // What the server does right now: tokens per second, devices, slots, the log. Fed by the events of api/live.
 import { count, duration, fill, h, rate, shortName, size, svg } from './dom.js';
-import { figure, usedBytes } from './plan.js';
+import { figure, nodeOf, usedBytes } from './plan.js';
 
 const SECONDS = 300, LINES = 200;
 const W = 600, H = 150; // of the chart, stretched to its box
@@ -103,10 +103,10 @@ export class Live {
     const isReal = (d) => told.get(d.id)?.name === d.name;
     for (const d of [...planned.filter((p) => !isReal(p)), ...told.values()]) {
       const real = told.get(d.id) === d;
-      const total = d.total_bytes ?? d.free_bytes;
+      const total = (nodeOf(d) ? null : d.total_bytes) ?? d.free_bytes; // of a node, what it lends
       const used = real ? total - d.free_bytes : usedBytes(d);
       const facts = real ? [d.load_percent !== null ? `${d.load_percent} % busy` : null, d.temperature_c !== null ? `${d.temperature_c} °C` : null, d.power_w !== null ? `${d.power_w} W` : null]
-        : ['virtual GPU, planned use'];
+        : nodeOf(d) ? [`lent by ${nodeOf(d)}`, d.link, 'planned use'] : ['virtual GPU, planned use'];
       rows.push(h('li', { class: 'device' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, shortName(d.name)), h('span', { class: 'device-facts' }, [d.id, ...facts].filter(Boolean).join(' · '))),
         meterBar(`${size(used)} of ${size(total)} used`, [['l0', used], ['fr', total - used]], total),
@@ -122,15 +122,35 @@ export class Live {
     fill(this.devices, rows.length ? rows : h('li', { class: 'muted' }, 'Waiting for the first reading …'));
   }
 
+  // Guessed, accepted, gained.
+  speculation(spec) {
+    const { guessed, accepted } = this.now.tokens, kinds = { draft: 'draft model', mtp: 'MTP head', ngram: 'n-grams' };
+    const gained = spec.gain > 1.005 ? `${spec.gain.toFixed(2)}x as fast as without` : 'no guesses at present: they would not pay';
+    return h('li', { class: 'slot' },
+      h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Speculative decoding'), h('span', { class: 'device-facts' }, `${kinds[spec.kind] ?? spec.kind} · ${gained}`)),
+      meterBar(`${count(accepted)} of ${count(guessed)} guesses accepted`, [['l1', accepted]], guessed || 1),
+      h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(accepted)), ` of ${count(guessed)} guessed tokens accepted`)));
+  }
+
   paintSlots() {
-    const { slots, n_ctx_seq: room } = this.now.engine;
+    const { slots, n_ctx_seq: room, cache, spec } = this.now.engine;
     const doing = { idle: 'idle', prompt: 'processing the prompt', text: 'generating' };
-    fill(this.slots, slots.length ? slots.map((s) => {
+    const rows = slots.map((s) => {
       const used = s.n_prompt + s.n_text;
       return h('li', { class: 'slot' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, `Slot ${s.id}`), h('span', { class: 'device-facts' }, doing[s.state] ?? s.state)),
         meterBar(`${count(used)} of ${count(room)} tokens`, [['kv', s.n_prompt], ['l1', s.n_text]], room || 1),
         h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(used)), ` of ${count(room)} tokens`)));
-    }) : h('li', { class: 'muted' }, 'Slots appear with the first request.'));
+    });
+    if (cache?.limit_bytes) {
+      const facts = [`${count(cache.prompts)} prompt${cache.prompts === 1 ? '' : 's'}`, cache.checkpoints ? `${count(cache.checkpoints)} checkpoint${cache.checkpoints === 1 ? '' : 's'}` : null,
+        cache.restored_tokens ? `${count(cache.restored_tokens)} tokens brought back` : null];
+      rows.push(h('li', { class: 'slot' },
+        h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Prompt cache'), h('span', { class: 'device-facts' }, facts.filter(Boolean).join(' · '))),
+        meterBar(`${size(cache.bytes)} of ${size(cache.limit_bytes)} of host memory`, [['h0', cache.bytes]], cache.limit_bytes),
+        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(cache.bytes)), ` of ${size(cache.limit_bytes)} of host memory`))));
+    }
+    if (spec?.gain) rows.push(this.speculation(spec));
+    fill(this.slots, rows.length ? rows : h('li', { class: 'muted' }, 'Slots appear with the first request.'));
   }
 }

@@ -16,7 +16,7 @@ function pieces(place, isHost) {
   const list = [], moved = [];
   for (const { layer, bytes, type } of place.layers ?? []) {
     if (isHost) list.push([`h${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
-    else if (layer >= place.first_layer && layer <= last) list.push([`l${layer % 2}`, bytes, `layer ${layer}, ${type}`]);
+    else if (layer >= place.first_layer && layer <= last) list.push([`l${layer % 2}`, bytes, `${place.share < 1 ? 'part of ' : ''}layer ${layer}, ${type}`]);
     else moved.push(['lm', bytes, `layer ${layer}, tensor override, ${type}`]);
   }
   if (place.output_bytes) list.push(['lo', place.output_bytes, isHost ? 'input and output' : 'output']);
@@ -76,7 +76,8 @@ function bar(list, whole, scale, label) {
 function layersOf(d) {
   const out = d.output ? ', output' : '';
   if (!d.n_layers) return d.output ? 'output' : 'no whole layer';
-  return d.n_layers === 1 ? `layer ${d.first_layer}${out}` : `layers ${d.first_layer}–${d.first_layer + d.n_layers - 1}${out}`;
+  const part = d.share < 1 ? `${Math.round(100 * d.share)} % of ` : ''; // split mode tensor
+  return part + (d.n_layers === 1 ? `layer ${d.first_layer}${out}` : `layers ${d.first_layer}–${d.first_layer + d.n_layers - 1}${out}`);
 }
 
 const sum = (list) => list.reduce((n, [, bytes]) => n + bytes, 0);
@@ -121,6 +122,14 @@ function linkText(l) {
   return `${l.a} – ${l.b}: ${kind}${l.gbs ? `, ${rate(l.gbs)} GB/s each way` : ''}${l.p2p ? ', direct' : ''}`;
 }
 
+// The machine that lends a device: 'attic' of 'attic/CUDA0'; null: it is this one's.
+export const nodeOf = (d) => (d.id?.includes('/') ? d.id.split('/')[0] : null);
+
+function nodeText(n) {
+  const used = n.used_bytes ? `${size(n.used_bytes)} of it used` : 'not used';
+  return [h('b', {}, n.name), `: lends ${size(n.lent_bytes)} on ${n.devices.join(', ')}, ${used}; ${n.gbs < 1 ? n.gbs.toFixed(3) : rate(n.gbs)} GB/s each way, ${n.round_trip_ms.toFixed(2)} ms there and back`];
+}
+
 // GPUs that are not used, those with the same reason together.
 function leftOut(excluded) {
   const groups = new Map();
@@ -156,25 +165,27 @@ export function planBody(plan) {
   const left = plan.excluded ?? [];
   const reasons = (plan.reasons ?? []).filter((r) => !left.some((x) => x.kind === r.kind && x.id === r.devices[0]));
   const commands = Object.entries(plan.commands ?? {});
+  const variables = Object.entries(plan.environment ?? {}).map(([name, value]) => `${name}=${value} `).join('');
   const needsHost = plan.devices.length === 0 || plan.host.n_layers > 0 || plan.host.model_bytes > 0;
   return [
     h('div', { class: 'card' },
       h('h3', {}, plan.devices.length ? 'Where each layer goes' : 'Memory'),
       h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small, unit)), needsHost ? row(plan.host, true, longest, small, unit) : null),
-      plan.devices.length ? h('p', { class: 'muted fine' }, 'In the order a token passes through them. The host bar has its own scale.') : null,
+      plan.devices.length ? h('p', { class: 'muted fine' }, `${plan.split_mode === 'tensor' ? 'All of them work on every layer at once.' : 'In the order a token passes through them.'} The host bar has its own scale.`) : null,
       legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },
       h('div', { class: 'card' }, h('h3', {}, 'Why this placement'),
         h('ul', { class: 'reasons' }, reasons.map((r) => h('li', { 'data-kind': r.kind }, sentence(r.text)))),
         h('p', { class: 'muted fine' }, `Confirmed by ${plan.dry_runs} dry run${plan.dry_runs === 1 ? '' : 's'} of llama.cpp in ${count(plan.plan_ms)} ms.`)),
-      left.length || plan.links?.length ? h('div', { class: 'card' },
+      left.length || plan.links?.length || plan.nodes?.length ? h('div', { class: 'card' },
+        plan.nodes?.length ? [h('h3', {}, 'Other machines'), h('ul', { class: 'reasons' }, plan.nodes.map((n) => h('li', { 'data-node': n.name }, nodeText(n))))] : null,
         left.length ? [h('h3', {}, 'Not used'), h('ul', { class: 'reasons' }, leftOut(left))] : null,
         plan.links?.length ? [h('h3', {}, 'Links'), h('ul', { class: 'reasons' }, plan.links.map((l) => h('li', {}, linkText(l))))] : null) : null),
     commands.length && plan.devices.length ? h('details', { class: 'card' },
       h('summary', {}, 'Equivalent llama.cpp flags'),
       commands.map(([name, flags]) => h('div', { class: 'command' },
-        h('div', { class: 'command-head' }, h('span', {}, name), copyButton(() => `${name} ${flags}`)),
-        h('pre', { tabindex: '0', 'aria-label': `Flags for ${name}` }, flags)))) : null,
+        h('div', { class: 'command-head' }, h('span', {}, name), copyButton(() => `${variables}${name} ${flags}`)),
+        h('pre', { tabindex: '0', 'aria-label': `Flags for ${name}` }, variables ? `${variables}${name} ${flags}` : flags)))) : null,
   ];
 }
 
@@ -215,7 +226,7 @@ export class PlanView {
         figure('Generation, predicted', rate(p.decode_tok_s), 'tok/s', together(plan) ?? (plan.optimal ? 'no placement is faster' : null)),
         h('div', { class: 'figure' }, h('dt', {}, 'Generation, measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tok/s'), this.measuredNote)),
         figure('Prompt processing, predicted', rate(p.prefill_tok_s), 'tok/s'),
-        figure('Memory in use', usedText(plan), '', plan.devices.length ? `${plan.devices.length} GPU${plan.devices.length > 1 ? 's' : ''} and the host` : 'host only, no GPU')),
+        figure('Memory in use', usedText(plan), '', plan.devices.length ? `${plan.devices.length} ${plan.devices.some(nodeOf) ? 'device' : 'GPU'}${plan.devices.length > 1 ? 's' : ''} and the host` : 'host only, no GPU')),
       planBody(plan));
   }
 
@@ -223,7 +234,7 @@ export class PlanView {
     const known = now.stream_tok_s > 0;
     this.measured.textContent = known ? rate(now.stream_tok_s) : '–';
     const here = new Set((now.meter?.devices ?? []).map((d) => `${d.id} ${d.name}`));
-    const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => here.has(`${d.id} ${d.name}`));
+    const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => nodeOf(d) || here.has(`${d.id} ${d.name}`));
     this.measuredNote.textContent = virtual ? 'virtual GPUs run on the CPU' : known ? 'per request, recent ones' : 'chat to measure it';
   }
 }

@@ -45,7 +45,11 @@ export class WhatIf {
     this.cache = h('select', { id: 'wi-cache', on: { change: changed } }, caches.map((t) => h('option', {}, t)));
     this.optimize = h('select', { id: 'wi-opt', on: { change: changed } },
       [['decode', 'token generation'], ['prefill', 'prompt processing'], ['balanced', 'both']].map(([v, t]) => h('option', { value: v }, t)));
+    this.split = h('select', { id: 'wi-split', on: { change: changed } },
+      [['auto', 'the faster one'], ['layer', 'whole layers'], ['tensor', 'tensor: part of every layer']].map(([v, t]) => h('option', { value: v }, t)));
     this.model = h('select', { id: 'wi-model', on: { change: () => this.changed() } }, h('option', { value: '' }, 'the loaded model'));
+    this.hub = h('input', { id: 'wi-hub', type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: 'hf:OWNER/NAME or hf:OWNER/NAME:QUANT', on: { change: changed } });
+    this.hubField = h('div', { class: 'field', hidden: true }, h('label', { for: 'wi-hub' }, 'or a model on Hugging Face'), this.hub);
     this.ram = h('input', { id: 'wi-ram', type: 'number', min: '1', step: '1', inputmode: 'numeric', placeholder: 'this machine’s', on: { input: changed } });
     this.result = h('div', { class: 'result', 'aria-busy': 'false' });
     this.say = h('p', { class: 'verdict', role: 'status' });
@@ -58,12 +62,15 @@ export class WhatIf {
           h('div', { class: 'chips', role: 'group', 'aria-label': 'Examples' }, rigs.map(([name, cards]) =>
             h('button', { type: 'button', class: 'chip', on: { click: () => this.setCards(cards.map(([c, n]) => ({ name: c, n }))) } }, name))),
           h('div', { class: 'field' }, h('label', { for: 'wi-model' }, 'Model'), this.model),
+          this.hubField,
           h('div', { class: 'field' }, h('label', { for: 'wi-ctx' }, 'Context (tokens)'), h('div', { class: 'ctx' }, this.slider, this.ctx)),
           h('button', { type: 'button', class: 'small', on: { click: () => this.largest() } }, 'Use the largest context that fits'),
           h('div', { class: 'two' },
             h('div', { class: 'field' }, h('label', { for: 'wi-cache' }, 'KV cache type'), this.cache),
             h('div', { class: 'field' }, h('label', { for: 'wi-ram' }, 'Free RAM (GiB)'), this.ram)),
-          h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Optimize for'), this.optimize)),
+          h('div', { class: 'two' },
+            h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Optimize for'), this.optimize),
+            h('div', { class: 'field' }, h('label', { for: 'wi-split' }, 'Split mode'), this.split))),
         h('div', {}, this.say, this.result)));
   }
 
@@ -82,10 +89,11 @@ export class WhatIf {
     }
     if (this.cards.length === 0) this.cards = [{ name: 'RTX 3090', n: 1 }];
     try {
-      const [{ gpus }, { models, loaded }] = await Promise.all([get('api/gpus'), get('api/models')]);
+      const [{ gpus }, { models, loaded, hub }] = await Promise.all([get('api/gpus'), get('api/models')]);
       this.gpus = gpus;
+      this.hubField.hidden = !hub;
       fill(this.model, h('option', { value: '' }, `${loaded} (loaded)`), models.map((m) =>
-        h('option', { value: m.id, disabled: m.missing_parts > 0 }, `${m.id.replace(/(-00001-of-\d+)?\.gguf$/i, '')} · ${size(m.bytes)}${m.missing_parts ? ', incomplete' : ''}`)));
+        h('option', { value: m.id, disabled: m.missing_parts > 0 }, `${m.id} · ${size(m.bytes)}${m.missing_parts ? ', incomplete' : ''}`)));
     } catch (e) {
       this.tell(sentence(e.message), 'bad');
     }
@@ -191,8 +199,9 @@ export class WhatIf {
 
   body(more = {}) {
     const body = { gpus: spec(this.cards), n_ctx: Math.floor(Number(this.ctx.value) || 0),
-      cache_type_k: this.cache.value, cache_type_v: this.cache.value, optimize: this.optimize.value, n_seq: this.n_seq };
-    if (this.model.value) body.model = this.model.value;
+      cache_type_k: this.cache.value, cache_type_v: this.cache.value, optimize: this.optimize.value, split_mode: this.split.value, n_seq: this.n_seq };
+    const elsewhere = this.hub.value.trim();
+    if (elsewhere || this.model.value) body.model = elsewhere ? `hf:${elsewhere.replace(/^hf:/, '')}` : this.model.value;
     if (Number(this.ram.value) > 0) body.ram_mib = Math.floor(Number(this.ram.value) * 1024);
     return { ...body, ...more };
   }
@@ -222,7 +231,18 @@ export class WhatIf {
 
   largest() { this.ask({ n_ctx: 0 }); }
 
+  // All models of a repository: which one should I take?
+  showRepository(r) {
+    const best = r.models.find((m) => m.id === r.best);
+    this.tell(best ? `${best.id} is the one to take: ${rate(best.decode_tok_s)} tok/s.` : 'None of them fits.', best ? 'good' : 'bad');
+    const take = (m) => { this.hub.value = `${r.repository}:${m.id}`; this.ask(); };
+    fill(this.result, h('p', { class: 'muted result-title' }, `${r.repository}: only headers were fetched`),
+      h('div', { class: 'chips', role: 'group', 'aria-label': 'Models of the repository' }, r.models.map((m) => h('button', { type: 'button', class: 'chip', disabled: Boolean(m.error), on: { click: () => take(m) } },
+        `${m.quant ?? m.id} · ${size(m.bytes)} · ${m.fits ? `${rate(m.decode_tok_s)} tok/s${m.host_bytes ? `, ${size(m.host_bytes)} on the host` : ''}` : 'does not fit'}`))));
+  }
+
   show(plan, signal) {
+    if (plan.models) return this.showRepository(plan);
     if (!plan.fits) {
       this.tell('It does not fit.', 'bad');
       fill(this.result, h('div', { class: 'card' }, h('p', {}, sentence(plan.reason ?? 'a device does not have enough memory')), this.hints = h('div', { class: 'hints' })), plan.devices ? planBody(plan) : null);

@@ -2,8 +2,8 @@
  *
  * A child runs a program or a function of ours, gets one block of input, and gives back what it wrote to its standard
  * output and standard error, each up to a cap, and how it ended. When the deadline passes, the whole process group is
- * killed. No zombie and no descriptor is left on any path; a child dies with its parent (the thread that ran it). It
- * starts with every signal at its default and none blocked. */
+ * killed, unless it only waited for a processor so far. No zombie and no descriptor is left on any path; a
+ * child dies with its parent (the thread that ran it). It starts with every signal at its default and none blocked. */
 #ifndef VR_BASE_CHILD_H
 #define VR_BASE_CHILD_H
 
@@ -23,6 +23,7 @@ struct vr_child {
     size_t n_input;
     int timeout_ms;    /* from start to end; must be > 0 */
     size_t max_output; /* cap for each of out and err: the child is killed when it writes more. 0: 16 MiB */
+    int nice;          /* so much behind others that want a processor; 0: as this process */
     int pass_fds[4];   /* stay open in the child under the same number; 0 ends the list */
 };
 

@@ -66,6 +66,12 @@ bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *
     return false;
 }
 
+bool vr_file_readable(const char *path)
+{
+    VR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    return fd >= 0;
+}
+
 bool vr_file_own_path(const char *variable, const char *below_home, const char *name, char *out, size_t n)
 {
     const char *dir = getenv(variable), *home = getenv("HOME");

@@ -15,6 +15,8 @@ bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *
 /* All of it to an open file; false with errno set. */
 bool vr_fd_write(int fd, const void *data, size_t n) VR_MUST_CHECK;
 
+/* Can this process open it for reading? With errno set if not. access(2) would ask about its real user instead. */
+bool vr_file_readable(const char *path);
 /* What follows the last slash; points into `path`. */
 const char *vr_file_name(const char *path);
 

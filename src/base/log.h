@@ -1,9 +1,9 @@
 /* The log: lines for a person on a terminal, JSON lines for a machine.
  *
- * Only cli/ and server/ log; the rooms below return errors instead. One log per process, set up once in main; a line
- * is one write(2), so lines of several processes do not mix. A log that cannot be written (full disk, closed pipe) is
- * dropped and counted, never waited for. vr_log_init makes the process ignore SIGPIPE, so that a reader that went away
- * is such a line and not our end; children get the default back (base/child.h). */
+ * Only cli/, server/ and node/ log; the rooms below return errors instead. One log per process, set up once in main; a
+ * line is one write(2), so lines of several processes do not mix. A log that cannot be written (full disk, closed pipe)
+ * is dropped and counted, never waited for. vr_log_init makes the process ignore SIGPIPE, so that a reader that went
+ * away is such a line and not our end; children get the default back (base/child.h). */
 #ifndef VR_BASE_LOG_H
 #define VR_BASE_LOG_H
 

@@ -11,9 +11,9 @@
 /* Copies the digits of `plain` with a comma before each group of three of the whole part. */
 static const char *group(struct vr_num *out, const char *plain)
 {
-    size_t whole = strcspn(plain, "."), o = 0;
+    size_t whole = strcspn(plain, "."), first = plain[0] == '-', o = 0;
     for (size_t i = 0; plain[i] && o + 2 < sizeof out->s; i++) {
-        if (i && i < whole && (whole - i) % 3 == 0) out->s[o++] = ',';
+        if (i > first && i < whole && (whole - i) % 3 == 0) out->s[o++] = ',';
         out->s[o++] = plain[i];
     }
     out->s[o] = '\0';
@@ -27,11 +27,16 @@ const char *vr_fmt_count(struct vr_num *out, uint64_t n)
     return group(out, plain);
 }
 
-const char *vr_fmt_mib(struct vr_num *out, uint64_t bytes, int decimals)
+const char *vr_fmt_real(struct vr_num *out, double x, int decimals)
 {
     char plain[40];
-    snprintf(plain, sizeof plain, "%.*f", decimals, (double)bytes / (double)VR_MIB);
+    snprintf(plain, sizeof plain, "%.*f", decimals, x);
     return group(out, plain);
+}
+
+const char *vr_fmt_mib(struct vr_num *out, uint64_t bytes, int decimals)
+{
+    return vr_fmt_real(out, (double)bytes / (double)VR_MIB, decimals);
 }
 
 const char *vr_fmt_bytes(struct vr_num *out, uint64_t bytes)
@@ -133,6 +138,15 @@ int vr_nearest(const char *word, size_t n, const char *(*get)(size_t i, const vo
 }
 
 const char *vr_nearest_in_array(size_t i, const void *array) { return ((const char *const *)array)[i]; }
+
+void vr_text_fit(char *out, size_t n, const char *s)
+{
+    size_t len = strnlen(s, n);
+    if (len == n) /* what comes next would be in the middle of a character */
+        for (len = n - 1; len && (s[len] & 0xC0) == 0x80;) len--;
+    memcpy(out, s, len);
+    out[len] = '\0';
+}
 
 size_t vr_text_width(const char *s)
 {

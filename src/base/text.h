@@ -16,6 +16,8 @@ struct vr_num {
 
 /* 1234567 -> "1,234,567" */
 const char *vr_fmt_count(struct vr_num *out, uint64_t n);
+/* 2015.62 -> "2,015.6" with one digit of `decimals` */
+const char *vr_fmt_real(struct vr_num *out, double x, int decimals);
 /* bytes -> MiB with thousands separators and `decimals` digits: "27,682.28" */
 const char *vr_fmt_mib(struct vr_num *out, uint64_t bytes, int decimals);
 /* bytes in the unit that reads best: "867.06 MiB", "49.35 GiB", "512 B" */
@@ -33,6 +35,9 @@ bool vr_parse_double(const char *s, double *out);
 int vr_nearest(const char *word, size_t n, const char *(*get)(size_t i, const void *ctx), const void *ctx);
 /* get() for an array of const char *. */
 const char *vr_nearest_in_array(size_t i, const void *array);
+
+/* Copies as much of a UTF-8 string as finds room in n bytes, up to the end of a character. */
+void vr_text_fit(char *out, size_t n, const char *s);
 
 /* How many terminal columns a UTF-8 string takes (one per code point; combining marks are not used here). */
 size_t vr_text_width(const char *s);

@@ -207,6 +207,41 @@ static void measure_pairs(struct work *w)
         }
 }
 
+/* Items of the budgets, a bit each: adding up over them in split mode tensor. */
+static void measure_reduction(struct work *w, uint64_t items)
+{
+    struct vr_machine *m = w->machine;
+    struct vr_measured_reduction r = { .way = m->reduce_way };
+    struct vr_err err = { 0 };
+    VR_AUTO_BUF visible = { 0 }, names = { 0 };
+    for (size_t i = 0; i < w->budgets->n; i++) {
+        const struct vr_device *d = &m->devices[w->budgets->items[i].device];
+        if (!(items >> i & 1)) continue;
+        bool again = visible.n && strstr(vr_buf_str(&visible), d->uuid); /* a card that is shown twice */
+        r.devices |= UINT64_C(1) << w->budgets->items[i].device;
+        vr_buf_addf(&names, "%s%s", names.n ? ", " : "", d->id);
+        if (!again) vr_buf_addf(&visible, "%s%s", visible.n ? "," : "", d->uuid);
+    }
+    if (visible.failed || names.failed || (w->ask->missing_only && vr_machine_reduction(m, r.devices))) return;
+    struct vr_measure_where where = {
+        .device = "CUDA0", .visible = vr_buf_str(&visible), .cpu = w->cpu, .timeout_ms = STEP_MS
+    };
+    tell(w, "%s: reductions (split mode tensor)", vr_buf_str(&names));
+    if (vr_measure_reduce(&where, (size_t)__builtin_popcountll(items), &r, &err))
+        vr_machine_keep_reduction(m, &r);
+    else
+        vr_machine_note(m, "%s: %s", vr_buf_str(&names), err.msg);
+}
+
+/* Every two devices (of many, each with the first one), and of more the first ones. */
+static void measure_reductions(struct work *w)
+{
+    size_t n = w->budgets->n < VR_MAX_VGPUS ? w->budgets->n : VR_MAX_VGPUS;
+    for (size_t i = 0; i < (n > VR_CALIBRATE_PAIRS ? 1 : n); i++)
+        for (size_t k = i + 1; k < n; k++) measure_reduction(w, UINT64_C(1) << i | UINT64_C(1) << k);
+    for (size_t i = 3; i <= n; i++) measure_reduction(w, (UINT64_C(1) << i) - 1);
+}
+
 /* --- again, at the end: vr_rate_again() --- */
 
 static void measure_links_again(struct work *w)
@@ -246,9 +281,15 @@ bool vr_calibrate(const struct vr_calibrate *c, struct vr_machine *m, const stru
     measure_place(&w, "host", NULL, host);
     for (size_t i = 0; i < b->n; i++) measure_device(&w, i);
     measure_pairs(&w);
+    measure_reductions(&w);
     measure_host_again(&w, host);
     if (!c->missing_only) measure_links_again(&w);
-    for (size_t i = 0; i < host->n_types; i++) m->host.bandwidth_gbs = fmax(m->host.bandwidth_gbs, host->types[i].gbs);
+    double most = 0; /* in place of what its modules promise */
+    for (size_t i = 0; i < host->n_types; i++) most = fmax(most, host->types[i].gbs);
+    if (most > 0) {
+        m->host.bandwidth_gbs = most;
+        m->host.bandwidth_from = VR_FROM_BENCH;
+    }
     if (!host->when[0]) return vr_fail(err, VR_EENGINE, "nothing could be measured: %s", m->note);
     return true;
 }

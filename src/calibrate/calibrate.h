@@ -6,6 +6,7 @@
 #include "hw/select.h"
 
 #define VR_CALIBRATE_TYPES 24
+#define VR_CALIBRATE_PAIRS 4 /* devices of which every two are measured for adding up */
 
 struct vr_calibrate {
     uint32_t types[VR_CALIBRATE_TYPES]; /* weights' types to measure */

@@ -106,5 +106,7 @@ unsigned vr_calibrate_steps(const struct vr_calibrate *c, const struct vr_machin
             new &= strcmp(m->devices[b->items[i].device].name, m->devices[b->items[k].device].name) != 0;
         kinds += new;
     }
-    return (unsigned)(2 * n + (kinds + 1) * (c->n_types + 2) + n * (n - (n > 0)) / 2 + c->n_types);
+    size_t pairs = n * (n - (n > 0)) / 2, reductions = n > VR_CALIBRATE_PAIRS ? n - 1 : pairs; /* over two, and … */
+    if (n > 2) reductions += n - 2;                                                            /* … over more */
+    return (unsigned)(2 * n + (kinds + 1) * (c->n_types + 2) + pairs + reductions + c->n_types);
 }

@@ -135,7 +135,7 @@ static bool solve_launches(const struct vr_small_models *s, const struct vr_mach
     const struct where x = { .budget = budget };
     struct vr_speed *p = &speeds->places[budget->device];
     struct vr_timed timed[VR_N_PHASES][2];
-    p->step_ms = p->prompt_step_ms = 0;
+    p->step_ms = p->prompt_step_ms = p->pair_ms = 0;
     for (int i = VR_SMALL_FEW; i <= VR_SMALL_MANY; i++) {
         double free_starts[VR_N_PHASES], slow_starts[VR_N_PHASES];
         p->submit_ms = p->prompt_submit_ms = 0;
@@ -151,9 +151,12 @@ static bool solve_launches(const struct vr_small_models *s, const struct vr_mach
     if (!price(s, m, VR_SMALL_FEW, &x, speeds, ms, err)) return false;
     out->submit_us = fmax(p->submit_ms * 1e3, LEAST);
     out->step_us = vr_figure_beyond_us(few->took, ms[VR_DECODE]);
-    /* what is left of the small one, 2 ms on an H200, larger ones lack: a micro-batch has no step of its own */
-    double each = vr_figure_prompt_submit_ms(&prompt[VR_SMALL_FEW], &prompt[VR_SMALL_MANY]);
-    out->prompt_submit_us = fmax(each * 1e3, LEAST);
+    /* what is left of the small one, where the device waits for the host, is the mask: it is the same for both */
+    p->prompt_submit_ms = vr_figure_prompt_submit_ms(&prompt[VR_SMALL_FEW], &prompt[VR_SMALL_MANY]);
+    if (!price(s, m, VR_SMALL_FEW, &x, speeds, ms, err)) return false;
+    out->prompt_submit_us = fmax(p->prompt_submit_ms * 1e3, LEAST);
+    out->prompt_pair_ns =
+        fmax(vr_figure_beyond_us(prompt[VR_SMALL_FEW].took, ms[VR_PREFILL]) * 1e3 / (UBATCH * UBATCH), LEAST);
     return true;
 }
 

@@ -11,10 +11,14 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "cli/engine_process.h"
-#include "cli/load_plan.h"
-#include "cli/meter_process.h"
+#include "cli/load/engine_process.h"
+#include "cli/load/load_plan.h"
+#include "cli/load/memory_process.h"
+#include "cli/load/meter_process.h"
+#include "cli/models/model_name.h"
 #include "cli/options.h"
+#include "engine/llama/library.h"
+#include "engine/llama/confinement.h"
 
 /* How failures are told. */
 struct teller {
@@ -64,6 +68,16 @@ static bool wants_json(int argc, char **argv)
     return false;
 }
 
+/* The engine's processes, however they are started, learn it from the environment. */
+static bool set_user(const char *user, struct vr_err *err)
+{
+    uid_t uid;
+    gid_t gid;
+    if (!user) return true;
+    if (!vr_confine_user_id(user, &uid, &gid)) return vr_fail(err, VR_EUSAGE, "--user: there is no user '%s'", user);
+    return setenv(VR_ENGINE_USER_VAR, user, 1) == 0 || vr_fail_nomem(err, "reading the options");
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away is an error of write(2) */
@@ -73,9 +87,20 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "--help";
     if (argc == 3 && strcmp(word, "engine-process") == 0) return vr_cmd_engine_process(argv[2]);
     if (argc == 2 && strcmp(word, "meter-process") == 0) return vr_cmd_meter_process();
+    if (argc == 2 && strcmp(word, "memory-process") == 0) return vr_cmd_memory_process();
     if (strcmp(word, "--version") == 0) {
-        vr_buf_adds(&out, "vram-llm " VR_VERSION "\n");
+        vr_buf_adds(&out, "vram-llm " VR_VERSION);
+        if (*VR_COMMIT) vr_buf_adds(&out, " (commit " VR_COMMIT ")");
+        vr_buf_addf(&out, ", engine llama.cpp %s\n", vr_engine_version());
         return print(&out, &err) ? 0 : fail(&err, how);
+    }
+    if (strcmp(word, "--manual") == 0) {
+        vr_manual(&out);
+        return print(&out, &err) ? 0 : fail(&err, how);
+    }
+    if (strcmp(word, "--completions") == 0) {
+        if (argc != 3 || !vr_completions(argv[2], &out)) vr_fail(&err, VR_EUSAGE, "--completions bash|zsh|fish");
+        return !err.code && print(&out, &err) ? 0 : fail(&err, how);
     }
     bool help = strcmp(word, "help") == 0;
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || (help && argc < 3)) {
@@ -88,12 +113,15 @@ int main(int argc, char **argv)
     how.as_json = how.as_json || load_plan;
     if (!find_command(load_plan ? "serve" : help ? argv[2] : word, &command, &err)) return fail(&err, how);
     struct vr_options o;
-    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, how);
+    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err) || !set_user(o.user, &err))
+        return fail(&err, how);
     how.as_log = strcmp(o.log_format, "json") == 0;
     vr_log_init(STDERR_FILENO, how.as_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
     bool ok = true;
     if (help || o.help)
         vr_help_command(command, &out);
+    else if (!vr_model_name_resolve(&o, command->needs, &err))
+        ok = false;
     else
         ok = load_plan ? vr_cmd_load_plan(&o, &out, &err) : command->run(&o, &out, &err);
     struct vr_err unwritten;

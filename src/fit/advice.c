@@ -19,7 +19,8 @@ static bool plain_cache(struct vr_load_params *p, struct change *c)
 {
     uint32_t *k = &p->context.type_k, *v = &p->context.type_v;
     if (!vr_type_is_quantized(*k) && !vr_type_is_quantized(*v)) return false;
-    snprintf(c->was, sizeof c->was, "a %s KV cache", vr_type(vr_type_is_quantized(*k) ? *k : *v)->name);
+    const char *name = vr_type(vr_type_is_quantized(*k) ? *k : *v)->name;
+    snprintf(c->was, sizeof c->was, "a%s %s KV cache", *name == 'i' ? "n" : "", name);
     snprintf(c->option, sizeof c->option, "--cache-type-k f16 --cache-type-v f16");
     *k = *v = VR_TYPE_F16;
     return true;
@@ -51,13 +52,23 @@ static bool engines_flash(struct vr_load_params *p, struct change *c)
     return p->flash_auto = true;
 }
 
+static bool whole_layers(struct vr_load_params *p, struct change *c)
+{
+    if (p->split_mode != VR_SPLIT_TENSOR) return false;
+    snprintf(c->was, sizeof c->was, "split mode tensor");
+    snprintf(c->option, sizeof c->option, "--split-mode layer");
+    p->split_mode = VR_SPLIT_LAYER;
+    p->has_split = false;
+    return true;
+}
+
 bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *failed, struct vr_err *err)
 {
-    static change_fn *const changes[] = { plain_cache, one_sequence, usual_micro_batch,
-                                          engines_flash }; /* nearest first */
+    static change_fn *const changes[] = { plain_cache, one_sequence, usual_micro_batch, engines_flash,
+                                          whole_layers }; /* nearest first */
     struct change works[VR_COUNT(changes)];
     size_t n = 0;
-    if (err->code != VR_EENGINE) return false;
+    if (err->code != VR_EENGINE && err->code != VR_ESPLIT) return false;
     for (size_t i = 0; i < VR_COUNT(changes); i++) {
         struct vr_trial t = vr_trial_default();
         struct vr_proof proof = { 0 };
@@ -69,7 +80,7 @@ bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *fail
         vr_proof_done(&proof);
     }
     if (n == 0) return false;
-    vr_fail(err, VR_EENGINE, "%s: the engine cannot run it with", prober->name);
+    vr_fail(err, err->code, "%s: the engine cannot run it with", prober->name);
     for (size_t i = 0; i < n; i++) vr_fail_more(err, "%s %s", i ? " and" : "", works[i].was);
     vr_fail_more(err, " (a limit of its own, not of memory)");
     for (size_t i = 0; i < n; i++) vr_fail_more(err, "%s %s", i == 0 ? ";" : " or", works[i].option);

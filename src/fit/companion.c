@@ -4,7 +4,7 @@
  * time on the way between devices. What one takes on a device, a dry run tells; the model is then planned into what is
  * left. A place is as good as all together is fast, by the goal that was asked for; for token generation, per step:
  *
- *     the model's step + VR_DRAFT_TOKENS x a token of the draft + a picture / PICTURE_EVERY
+ *     the model's step + guesses x a token of the draft + a picture / PICTURE_EVERY
  *
  * (how many drafted tokens are accepted does not depend on the place). The draft is placed first, because it runs in
  * every step. No place can make the model faster than it is alone, so places that are slower by themselves are not even
@@ -18,7 +18,8 @@
 #include "fit/outcome.h"
 #include "gguf/pair.h"
 
-#define PICTURE_EVERY 512 /* tokens: how often somebody shows a picture */
+#define PICTURE_EVERY 512  /* tokens: how often somebody shows a picture */
+#define SOUND_STEPS   1500 /* of 30 s, as Whisper has them */
 #define HOST          (-1)
 #define TWIN_BYTES    (UINT64_C(256) << 20)
 
@@ -64,7 +65,8 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
                               .speeds = a->speeds,
                               .context = vr_draft_context(&a->context),
                               .flash_auto = a->flash_auto,
-                              .fill = a->fill };
+                              .fill = a->fill,
+                              .n_prompt = a->n_prompt };
     if (ask.context.n_ctx == 0) ask.context.n_ctx = a->model->n_ctx_train;
     VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
     if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
@@ -82,14 +84,15 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     return true;
 }
 
-/* Operations for one picture: every weight once per patch, and attention between all patches. */
+/* Operations for one picture: every weight once per patch, and attention between all patches. Of sound: for 30 s. */
 static double picture_ms(const struct vr_model *m, const struct vr_speed *speed)
 {
+    bool hears = !vr_model_meta(m, ".vision.block_count") && vr_model_meta(m, ".audio.block_count");
     double image = (double)vr_model_u64(m, ".vision.image_size", 0, 896),
            patch = (double)vr_model_u64(m, ".vision.patch_size", 0, 14);
-    double side = patch > 0 ? floor(image / patch) : 64, patches = side * side;
-    double width = (double)vr_model_u64(m, ".vision.embedding_length", 0, 0),
-           layers = (double)vr_model_u64(m, ".vision.block_count", 0, 0);
+    double side = patch > 0 ? floor(image / patch) : 64, patches = hears ? SOUND_STEPS : side * side;
+    double width = (double)vr_model_u64(m, hears ? ".audio.embedding_length" : ".vision.embedding_length", 0, 0),
+           layers = (double)vr_model_u64(m, hears ? ".audio.block_count" : ".vision.block_count", 0, 0);
     double operations = 2 * (double)m->params * patches + 4 * layers * width * patches * patches;
     return vr_speed_node_ms(speed, VR_TYPE_NONE, (double)m->tensor_bytes, operations, 0);
 }
@@ -120,7 +123,8 @@ static double cost_of(const struct placing *p, const struct vr_companion *c)
 {
     double weight[VR_N_PHASES];
     vr_goal_weights(p->goal, p->a->context.n_seq ? p->a->context.n_seq : 1, weight);
-    if (c->kind == VR_DRAFT) return weight[VR_DECODE] * VR_DRAFT_TOKENS * c->ms + weight[VR_PREFILL] * c->prompt_ms;
+    if (c->kind == VR_DRAFT)
+        return weight[VR_DECODE] * vr_fit_guesses(p->a) * c->ms + weight[VR_PREFILL] * c->prompt_ms;
     return (weight[VR_DECODE] + weight[VR_PREFILL]) * c->ms / PICTURE_EVERY;
 }
 
@@ -196,7 +200,7 @@ static bool try_place(struct placing *p, const struct vr_outcome *so_far, const 
     p->machine = *p->a->machine;
     p->budgets = *p->a->budgets;
     p->left = *p->a;
-    p->left.has_draft = p->a->companions[VR_DRAFT];
+    p->left.spec = vr_fit_spec(p->a);
     memset(p->left.companions, 0, sizeof p->left.companions);
     p->left.machine = &p->machine;
     p->left.budgets = &p->budgets;
@@ -269,12 +273,13 @@ static void explain(const struct placing *p, const struct vr_companion *c, struc
     r.figures[VR_FIGURE_BYTES] = (double)vr_use_bytes(c->device == HOST ? &c->host : &c->use);
     r.figures[draft ? VR_FIGURE_MS_PER_TOKEN : VR_FIGURE_MS_PER_PICTURE] = c->ms;
     /* a step with all its drafted tokens brings one token and those that are accepted; alone it would bring one */
-    double step = o->verdict.price.step_ms[VR_DECODE] + VR_DRAFT_TOKENS * c->ms;
-    double accepted = p->alone_ms > 0 ? (step / p->alone_ms - 1) / VR_DRAFT_TOKENS : 1;
+    uint32_t guesses = vr_fit_guesses(p->a);
+    double step = o->verdict.price.step_ms[VR_DECODE] + guesses * c->ms;
+    double accepted = p->alone_ms > 0 ? (step / p->alone_ms - 1) / guesses : 1;
     if (draft && accepted >= 1) {
         r.kind = VR_REASON_DRAFT_NEVER_PAYS;
     } else if (draft) {
-        r.figures[VR_FIGURE_N_DRAFT] = VR_DRAFT_TOKENS;
+        r.figures[VR_FIGURE_N_DRAFT] = guesses;
         r.figures[VR_FIGURE_BREAK_EVEN_PERCENT] = 100 * accepted;
     }
     vr_outcome_reason(o, &r);
@@ -303,7 +308,7 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     if (!p) return vr_fail_nomem(err, "planning");
     *p = (struct placing){ .a = a, .find = find, .ctx = ctx, .twins = twins };
     struct vr_fit_ask alone = *a;
-    alone.has_draft = a->companions[VR_DRAFT];
+    alone.spec = vr_fit_spec(a);
     memset(alone.companions, 0, sizeof alone.companions);
     if (!find(&alone, ctx, out, err)) return false;
     p->goal = out->optimize;

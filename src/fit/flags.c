@@ -66,14 +66,17 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     const struct vr_context *c = &t->context;
     bool ik = dialect == VR_IK_LLAMA;
     vr_buf_addf(out, "-ngl %d", t->n_gpu_layers < 0 ? 999 : t->n_gpu_layers);
-    if (t->split_mode == VR_SPLIT_NONE) vr_buf_adds(out, " -sm none");
+    if (t->split_mode == VR_SPLIT_TENSOR && ik)
+        vr_buf_adds(out, " -sm graph"); /* what it calls its own */
+    else if (t->split_mode != VR_SPLIT_LAYER)
+        vr_buf_addf(out, " -sm %s", vr_split_mode_name(t->split_mode));
     add_devices(o, out);
     for (size_t i = 0; i < t->n_overrides; i++)
         vr_buf_addf(out, "%s%s=%s", i ? "," : " -ot '", t->overrides[i].pattern,
                     device_name(o, t->overrides[i].device));
     if (t->n_overrides)
         vr_buf_adds(out, "'");
-    else if (!t->pipeline && o->verdict.n_devices > 1)
+    else if (!t->pipeline && o->verdict.n_devices > 1 && t->split_mode == VR_SPLIT_LAYER)
         vr_buf_adds(out, " -ot '" VR_NO_PIPELINE "=CPU'");
     vr_buf_addf(out, " -c %" PRIu32 " -b %" PRIu32 " -ub %" PRIu32 " -np %" PRIu32, c->n_ctx, c->n_batch, c->n_ubatch,
                 c->n_seq ? c->n_seq : 1);
@@ -83,6 +86,14 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     else
         vr_buf_addf(out, " -fa %s", t->flash_auto ? "auto" : c->flash_attn ? "on" : "off");
     if (t->embedding_model) vr_buf_adds(out, ik ? " --embedding" : " --embedding -kvu");
-    vr_buf_adds(out, " --no-mmap");
+    if (!t->mmap) vr_buf_adds(out, " --no-mmap");
+    for (size_t i = 0; i < t->n_loras; i++) {
+        vr_buf_adds(out, " --lora-scaled");
+        add_path(t->loras[i].path, out);
+        vr_buf_addf(out, ":%g", (double)t->loras[i].scale);
+    }
     for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
+    if (t->spec == VR_SPEC_MTP && !ik)
+        vr_buf_addf(out, " --spec-type draft-mtp --spec-draft-n-max %" PRIu32, t->n_draft);
+    if (t->spec == VR_SPEC_NGRAM && !ik) vr_buf_adds(out, " --spec-type ngram-map-k");
 }

@@ -79,18 +79,29 @@ static bool add_overrides(const struct vr_fit_ask *a, const char *list, struct v
     return true;
 }
 
+/* In split mode tensor a device without a share would still hold what all have. */
+static void leave_out(struct vr_load_params *t)
+{
+    for (size_t i = 0; i < t->n_devices; i++) {
+        if (!(t->split[i] > 0)) continue;
+        t->order[t->n_order] = (uint8_t)i;
+        t->split[t->n_order++] = t->split[i];
+    }
+}
+
 static bool add_split(const struct vr_given *g, struct vr_outcome *o, struct vr_err *err)
 {
     if (!g->split) return true;
     if (g->n_split != o->trial.n_devices)
         return vr_fail(err, VR_EUSAGE,
-                       "--tensor-split has %zu values for %zu devices: give one per device, 0 to leave one out",
-                       g->n_split, o->trial.n_devices);
+                       "--tensor-split has %zu value%s for %zu devices: give one per device, 0 to leave one out",
+                       g->n_split, g->n_split == 1 ? "" : "s", o->trial.n_devices);
     double sum = 0;
     for (size_t i = 0; i < g->n_split; i++) sum += g->split[i];
     if (!(sum > 0)) return vr_fail(err, VR_EUSAGE, "--tensor-split: all values are 0");
     o->trial.has_split = true;
     for (size_t i = 0; i < g->n_split; i++) o->trial.split[i] = (float)g->split[i];
+    if (g->split_mode == VR_SPLIT_TENSOR) leave_out(&o->trial);
     return true;
 }
 
@@ -102,6 +113,8 @@ static bool given_alone(const struct vr_fit_ask *a, const void *given, struct vr
     out->how = VR_HOW_GIVEN;
     out->trial.n_gpu_layers = g->n_gpu_layers;
     out->trial.split_mode = g->split_mode;
+    if (g->split_mode == VR_SPLIT_TENSOR && out->trial.n_devices == 0)
+        return vr_fail(err, VR_EUSAGE, "--split-mode tensor needs GPUs, and there are none to plan for");
     if (!add_split(g, out, err) || (g->overrides && !add_overrides(a, g->overrides, out, err))) return false;
     struct vr_prober prober;
     if (!vr_prober_open(a->model, &prober, err)) return false;

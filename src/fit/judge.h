@@ -3,16 +3,19 @@
 #define VR_FIT_JUDGE_H
 
 #include "engine/probe/probe.h"
-#include "fit/price.h"
+#include "fit/ways.h"
 #include "hw/select.h"
+#include "plan/stages.h"
 
 struct vr_judged {
     uint16_t device;                /* of the machine */
     uint32_t first_layer, n_layers; /* consecutive; 0 layers: nothing but what overrides put there */
+    double share; /* of each of these layers; 1 but in split mode tensor, where all devices have the same ones */
     bool output;
     struct vr_use use; /* exact */
     uint64_t free_bytes, reserve_bytes;
     uint64_t beside_bytes;   /* kernels' scratch memory and the like, as far as the reserve has no room for it */
+    uint64_t reduce_bytes;   /* of that: for adding up over devices, in split mode tensor */
     uint64_t overhead_bytes; /* what its runtime takes beside that, where it was measured; part of the reserve */
     uint64_t short_bytes;    /* more than is free */
     uint64_t over_bytes;     /* more than free less reserve; at least short_bytes */
@@ -39,8 +42,8 @@ struct vr_verdict {
     uint32_t n_ctx;
     struct vr_price price, empty, full; /* at the fill that was asked for, with an empty and with a full context */
     double cost[VR_N_GOALS];            /* at the fill that was asked for (vr_price_cost()) */
-    uint32_t n_seq;
-    double pinned_tok_s; /* prompts, if the host's weights were in pinned memory instead of a mapped file */
+    uint32_t n_seq, n_prompt;           /* tokens of a step; of the prompt whose speed is told */
+    struct vr_ways ways;                /* what prompts would take otherwise */
 };
 
 uint64_t vr_use_bytes(const struct vr_use *u);
@@ -58,9 +61,11 @@ struct vr_judge_setup { /* what stays the same from trial to trial */
     const struct vr_budgets *budgets; /* the trial's device i is budgets->items[i] */
     const struct vr_speeds *speeds;
     double fill;
+    uint32_t n_prompt;
     /* NULL, or learns what the graph shows of the model, which has that many layers. */
     struct vr_observed *observed;
     uint32_t n_layers;
+    struct vr_stages *stages; /* the same of split mode tensor, from each dry run */
 };
 
 bool vr_judge(const struct vr_judge_setup *s, const struct vr_load_params *t, struct vr_verdict *out,

@@ -3,7 +3,10 @@
  *
  * Dry runs are made for few contexts: the usual one, the one that the planner's own arithmetic takes for the largest,
  * and the next one, which must not fit. What each of them tells makes the arithmetic better for the next attempt. A
- * draft's cache grows with the context too, and it may move: with companions every context is planned whole. */
+ * draft's cache grows with the context too, and it may move: with companions every context is planned whole.
+ *
+ * Contexts are compared by plans with whole layers, whose weights on the host grow with them, unless the split mode is
+ * fixed to tensor. The last one gets the second look that any plan gets, and the better mode for it is chosen. */
 #include "fit/planner.h"
 #include "fit/outcome.h"
 
@@ -20,7 +23,7 @@ struct limit {
 struct hunt {
     struct vr_planner planner;
     struct vr_fit_ask ask;
-    const struct vr_goal *goal;
+    struct vr_goal goal;
     bool whole;    /* with companions: without the planner's arithmetic */
     uint32_t step; /* tokens */
     struct limit limit;
@@ -35,7 +38,7 @@ static bool proves(struct hunt *h, uint32_t n, struct vr_outcome *out, struct vr
 {
     *out = (struct vr_outcome){ 0 };
     h->ask.context.n_ctx = n * h->step;
-    bool ok = h->whole ? vr_fit_plan(&h->ask, h->goal, out, err)
+    bool ok = h->whole ? vr_fit_plan(&h->ask, &h->goal, out, err)
                        : vr_planner_prove(&h->planner, h->ask.context.n_ctx, out, err);
     h->dry_runs += out->dry_runs;
     const struct vr_verdict *v = &out->verdict;
@@ -99,6 +102,21 @@ static bool tries(struct hunt *h, uint32_t n, bool next, struct vr_outcome *out,
     return proves(h, n, out, err);
 }
 
+/* The plan for a context of n steps, now that it is the one. */
+static bool look_again(struct hunt *h, uint32_t n, struct vr_outcome *out, struct vr_err *err)
+{
+    VR_AUTO_OUTCOME now = { 0 };
+    struct vr_err why = { 0 };
+    enum vr_optimize goal = h->goal.optimize;
+    if (out->verdict.host_layers == 0) return true;
+    h->goal.whole_layers = h->planner.whole_layers = false;
+    h->limited = false;
+    bool ok = proves(h, n, &now, &why);
+    if (!ok && why.code != VR_OK && why.code != VR_ENOFIT) return vr_fail(err, why.code, "%s", why.msg);
+    if (ok && now.verdict.cost[goal] <= out->verdict.cost[goal]) vr_outcome_move(out, &now);
+    return true;
+}
+
 /* From `low`, proven and in `out`, to the largest. What fits is no clean line: buffers depend on the placement. So the
  * end is a context that fits and a next one that was tried for its own sake and does not. */
 static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome *out, struct vr_err *err)
@@ -127,6 +145,7 @@ static bool climb(struct hunt *h, uint32_t low, uint32_t most, struct vr_outcome
         sure = at == low + 1;
         high = at;
     }
+    if (!look_again(h, low, out, err)) return false;
     struct vr_reason why = { .kind = low == most ? VR_REASON_CONTEXT_TRAINED : VR_REASON_CONTEXT_LARGEST,
                              .figures = { [VR_FIGURE_N_CTX] = out->verdict.n_ctx } };
     vr_outcome_reason_first(out, &why);
@@ -139,17 +158,20 @@ bool vr_fit_largest(const struct vr_fit_ask *a, const struct vr_goal *w, struct 
     struct hunt *h = calloc(1, sizeof *h);
     if (!h) return vr_fail_nomem(err, "planning");
     h->ask = *a;
-    h->goal = w;
-    h->whole = vr_companions_any(a);
+    h->goal = *w;
+    h->goal.whole_layers = true;
+    h->whole = vr_companions_any(a) || w->splits == VR_SPLITS_TENSOR;
     h->step = vr_context_step(&a->context);
     uint32_t most = a->model->n_ctx_train / h->step, low = USUAL / h->step;
     if (low > most) low = most;
     if (low == 0) low = 1;
-    bool ok = vr_planner_open(&h->planner, a, w, err) && proves(h, low, out, err) && set_limit(h, low, out, err) &&
-              climb(h, low, most, out, err);
-    vr_planner_close(&h->planner);
+    bool ok = vr_planner_open(&h->planner, a, &h->goal, err) && proves(h, low, out, err) &&
+              set_limit(h, low, out, err) && climb(h, low, most, out, err);
     out->dry_runs = h->dry_runs;
     bool whole = h->whole;
+    if (ok && !whole && w->splits == VR_SPLITS_ALL)
+        ok = vr_planner_look(&h->planner, out, err) && vr_planner_spread(&h->planner, out, err);
+    vr_planner_close(&h->planner);
     free(h);
     out->ms = vr_now_fine_ms() - t0;
     return ok && (whole || vr_outcome_explain(a, &w->fixed, out, err));

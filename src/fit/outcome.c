@@ -4,6 +4,13 @@
 
 void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
 
+enum vr_spec vr_fit_spec(const struct vr_fit_ask *a) { return a->companions[VR_DRAFT] ? VR_SPEC_DRAFT : a->spec; }
+
+uint32_t vr_fit_guesses(const struct vr_fit_ask *a)
+{
+    return a->n_draft ? a->n_draft : vr_spec_row(vr_fit_spec(a))->tokens;
+}
+
 struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
 {
     struct vr_load_params p = vr_load_params_default();
@@ -12,8 +19,14 @@ struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
     p.flash_auto = a->flash_auto;
     p.embedding_model = vr_model_makes_embeddings(a->model);
     p.embeddings = a->embeddings;
-    p.has_draft = a->has_draft || a->companions[VR_DRAFT];
+    p.spec = vr_fit_spec(a);
+    p.n_draft = a->n_draft;
+    p.steer = a->n_draft == 0;
+    p.loras = a->loras;
+    p.n_loras = a->n_loras;
     p.mmap = !a->speeds->pinned;
+    if (a->offload_min) p.offload_min = a->offload_min;
+    p.threads = a->threads;
     vr_load_params_settle(&p);
     return p;
 }
@@ -32,7 +45,8 @@ struct vr_judge_setup vr_outcome_setup(const struct vr_fit_ask *a, const struct 
                                     .machine = a->machine,
                                     .budgets = a->budgets,
                                     .speeds = a->speeds,
-                                    .fill = a->fill };
+                                    .fill = a->fill,
+                                    .n_prompt = a->n_prompt };
 }
 
 bool vr_outcome_judge(const struct vr_judge_setup *setup, struct vr_outcome *o, struct vr_err *err)

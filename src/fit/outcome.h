@@ -15,8 +15,10 @@ void vr_outcome_explain_verdict(struct vr_outcome *o);
 /* After a dry run of `failed` that ended with `err`: when the engine is at fault and a setting nearby works, the error
  * names both instead of the engine's last words. Returns false, to be returned. */
 bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *failed, struct vr_err *err);
-/* o = from, with the pointers into itself set right; `from` is empty afterwards. */
-void vr_outcome_move(struct vr_outcome *o, struct vr_outcome *from);
+
+/* What an outcome says of the other split mode, for the same placement or one like it with these speeds: how many of
+ * its reasons, of VR_MAX_REASONS at most. */
+size_t vr_outcome_split_reasons(const struct vr_outcome *o, const struct vr_price *now, struct vr_reason *out);
 
 /* Finds an outcome for a model alone; ctx is what the way to it needs to know. */
 typedef bool vr_find_fn(const struct vr_fit_ask *a, const void *ctx, struct vr_outcome *out, struct vr_err *err);

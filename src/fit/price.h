@@ -10,10 +10,11 @@
 
 struct vr_price {
     double ms[VR_N_PHASES][VR_PRICE_PLACES]; /* executing there */
-    double copy_ms[VR_N_PHASES];             /* between places */
+    double copy_ms[VR_N_PHASES];             /* between places, adding up over devices among it */
+    double spread_ms[VR_N_PHASES];           /* split mode tensor: of all devices at once; else 0 */
     double submit_ms;                        /* the host makes a micro-batch's graph and starts its kernels */
     double fixed_ms[VR_N_PHASES];            /* whatever the model */
-    double step_ms[VR_N_PHASES];             /* one decoding step for all sequences; one micro-batch of prompt */
+    double step_ms[VR_N_PHASES];             /* one decoding step for all sequences; of a prompt, each micro-batch */
     double decode_tok_s, prefill_tok_s;      /* of each sequence; of the prompt */
     double total_tok_s;                      /* of all sequences together */
 };
@@ -23,8 +24,9 @@ struct vr_pricing {
     const uint16_t *machine_device; /* of each device of the trial */
     size_t n_devices;
     struct vr_fill fill;
-    uint32_t n_seq; /* tokens of a decoding step */
-    bool pipeline;  /* micro-batches overlap on several devices */
+    uint32_t n_seq;    /* tokens of a decoding step */
+    uint32_t n_prompt; /* tokens of a prompt; 0: VR_PROMPT_DEFAULT */
+    bool pipeline;     /* micro-batches overlap on several devices */
 };
 
 /* What the planner minimises (vr_goal_weights()). */

@@ -53,6 +53,8 @@ struct teller {
     struct vr_outcome *o;
 };
 
+static bool is_spread(const struct vr_outcome *o) { return o->trial.split_mode == VR_SPLIT_TENSOR; }
+
 static void tell(struct teller *t, struct vr_reason r) { vr_outcome_reason(t->o, &r); }
 
 static uint64_t bit(int device) { return UINT64_C(1) << device; }
@@ -110,14 +112,18 @@ static void tell_left_out(struct teller *t, const struct vr_footprint *f)
     for (size_t b = 0; b < t->a->budgets->n; b++) {
         const struct vr_budget *item = &t->a->budgets->items[b];
         if (all_devices(v) & bit(item->device)) continue;
-        struct vr_reason r = { .kind = VR_REASON_NOT_WORTH_IT, .devices = bit(item->device) };
+        struct vr_reason r = { .kind = VR_REASON_NOT_WORTH_IT,
+                               .devices = bit(item->device),
+                               .figures = { [VR_FIGURE_SPREAD] = is_spread(t->o) } };
         double gbs = t->a->speeds->places[item->device].gbs;
         if (t->fixed->has_gpu_layers && t->fixed->n_gpu_layers == 0) {
             r.kind = VR_REASON_NO_GPU_LAYERS;
+        } else if (t->a->spared & bit(item->device)) {
+            r.kind = VR_REASON_SPARED;
         } else if (need > item->budget_bytes) {
             r.kind = VR_REASON_TOO_SMALL;
             r.figures[VR_FIGURE_SHORT_BYTES] = (double)(need - item->budget_bytes);
-        } else if (v->n_devices && gbs <= slowest && v->host_layers == 0) {
+        } else if (v->n_devices && gbs <= slowest && v->host_layers == 0 && !is_spread(t->o)) {
             r.kind = VR_REASON_NOT_NEEDED;
             r.figures[VR_FIGURE_OVERRIDDEN] = user_moves_to_host(t->fixed);
         }
@@ -134,7 +140,7 @@ static void tell_slowest(struct teller *t)
         const struct vr_judged *j = &v->devices[i];
         if (!slow || t->a->speeds->places[j->device].gbs < t->a->speeds->places[slow->device].gbs) slow = j;
     }
-    if (!slow || v->n_devices < 2 || slow->n_layers == 0) return;
+    if (!slow || v->n_devices < 2 || slow->n_layers == 0 || is_spread(t->o)) return;
     size_t full = 0, faster = 0;
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
@@ -149,7 +155,13 @@ static void tell_slowest(struct teller *t)
                                                  [VR_FIGURE_LAST_LAYER] = slow->first_layer + slow->n_layers - 1 } });
 }
 
-static void tell_host_layers(struct teller *t)
+/* Whether tensors of a dense model are apart from their layers, and the user did not ask for it. */
+static bool in_parts(const struct teller *t)
+{
+    return t->a->model->n_expert == 0 && t->o->trial.n_overrides > t->fixed->n_overrides;
+}
+
+static void tell_host_layers(struct teller *t, const struct vr_footprint *f)
 {
     const struct vr_budgets *b = t->a->budgets;
     struct vr_reason r = { .figures = { [VR_FIGURE_N_LAYERS] = t->o->verdict.host_layers } };
@@ -159,6 +171,10 @@ static void tell_host_layers(struct teller *t)
         r.figures[VR_FIGURE_N_GPU_LAYERS] = t->fixed->n_gpu_layers;
     } else {
         r.kind = b->n ? VR_REASON_HOST_LAYERS_NO_ROOM : VR_REASON_HOST_LAYERS_NO_GPU;
+        if (b->n && in_parts(t)) {
+            r.kind = VR_REASON_HOST_LAYERS_PARTLY;
+            r.figures[VR_FIGURE_HOST_BYTES] = (double)(t->o->verdict.host.model_bytes - f->input_host_bytes);
+        }
         for (size_t i = 0; i < b->n; i++) r.devices |= bit(b->items[i].device);
     }
     tell(t, r);
@@ -186,7 +202,8 @@ static void tell_host_weights(struct teller *t, const struct vr_footprint *f)
         r.figures[VR_FIGURE_N_DEVICES] = (double)v->n_devices;
     }
     tell(t, r);
-    if (v->n_devices > 1)
+    bool sent = t->o->trial.offload_min <= t->o->trial.context.n_ubatch;
+    if (v->n_devices > 1 && sent && !is_spread(t->o)) /* split mode tensor sends none */
         tell(t, (struct vr_reason){
                     .kind = VR_REASON_FIRST_BY_LINK,
                     .devices = bit(v->devices[0].device),
@@ -196,8 +213,10 @@ static void tell_host_weights(struct teller *t, const struct vr_footprint *f)
 static void tell_pipeline(struct teller *t)
 {
     const struct vr_verdict *v = &t->o->verdict;
-    if (v->n_devices < 2) return;
-    tell(t, (struct vr_reason){ .kind = v->pipeline               ? VR_REASON_PIPELINE_ON
+    if (v->n_devices < 2 || is_spread(t->o)) return;
+    bool turns = !vr_devices_overlap(t->a->speeds, t->a->budgets);
+    tell(t, (struct vr_reason){ .kind = turns                     ? VR_REASON_PIPELINE_TURNS
+                                        : v->pipeline             ? VR_REASON_PIPELINE_ON
                                         : t->o->trial.n_overrides ? VR_REASON_PIPELINE_OVERRIDES
                                         : v->host_layers          ? VR_REASON_PIPELINE_HOST_LAYERS
                                                                   : VR_REASON_PIPELINE_MEMORY });
@@ -222,21 +241,10 @@ static void tell_reserve(struct teller *t)
     }
 }
 
-#define WORTH_TELLING 1.3
-
-/* Weights that stay on the host cross to the device for every batch of a prompt. */
-static void tell_pinned(struct teller *t)
-{
-    double now = t->o->verdict.price.prefill_tok_s, pinned = t->o->verdict.pinned_tok_s;
-    if (now > 0 && pinned > now * WORTH_TELLING)
-        tell(t,
-             (struct vr_reason){ .kind = VR_REASON_NO_MMAP_FASTER, .figures = { [VR_FIGURE_SPEEDUP] = pinned / now } });
-}
-
 /* What the user fixed was not searched. */
 static bool any_fixed(const struct vr_fixed *f)
 {
-    return f->has_gpu_layers || f->n_split || f->order || f->n_overrides;
+    return f->has_gpu_layers || f->n_split || f->order || f->split_mode || f->n_overrides;
 }
 
 #define ROUNDING 1e-3 /* what a percentage with one digit can tell */
@@ -271,13 +279,19 @@ bool vr_outcome_explain(const struct vr_fit_ask *a, const struct vr_fixed *fixed
     if (!vr_footprint_compute(a->model, &o->trial.context, &f, err)) return false;
     tell_left_out(&t, &f);
     tell_slowest(&t);
-    tell_host_layers(&t);
+    tell_host_layers(&t, &f);
     tell_host_weights(&t, &f);
     tell_pipeline(&t);
     tell_reserve(&t);
-    tell_pinned(&t);
     tell_proof(&t, &f);
     return true;
+}
+
+static void add_bytes(struct vr_reason *r, uint16_t device, uint64_t bytes)
+{
+    if (bytes == 0) return;
+    r->devices |= bit(device);
+    r->figures[VR_FIGURE_BESIDE_BYTES] += (double)bytes;
 }
 
 void vr_outcome_explain_verdict(struct vr_outcome *o)
@@ -292,13 +306,15 @@ void vr_outcome_explain_verdict(struct vr_outcome *o)
         }
         tell(&t, r);
     }
-    struct vr_reason scratch = { .kind = VR_REASON_BESIDE_BUFFERS };
+    struct vr_reason scratch = { .kind = VR_REASON_BESIDE_BUFFERS }, reduce = { .kind = VR_REASON_REDUCE_MEMORY };
     for (size_t i = 0; i < v->n_devices; i++) {
-        if (v->devices[i].beside_bytes == 0) continue;
-        scratch.devices |= bit(v->devices[i].device);
-        scratch.figures[VR_FIGURE_BESIDE_BYTES] += (double)v->devices[i].beside_bytes;
+        const struct vr_judged *j = &v->devices[i];
+        add_bytes(&scratch, j->device, j->beside_bytes - j->reduce_bytes);
+        add_bytes(&reduce, j->device, j->reduce_bytes);
     }
+    reduce.figures[VR_FIGURE_N_DEVICES] = (double)v->n_devices;
     if (scratch.devices) tell(&t, scratch);
+    if (reduce.devices) tell(&t, reduce);
 }
 
 /* --- devices that may not be used, and places that are too small --- */

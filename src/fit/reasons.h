@@ -1,5 +1,5 @@
 /* Why a plan is as it is, as data: a kind, the devices it is about, and its figures. Nothing here is prose; the
- * sentence is made where something is shown (cli/reason_text.h). */
+ * sentence is made where something is shown (cli/text/reason_text.h). */
 #ifndef VR_FIT_REASONS_H
 #define VR_FIT_REASONS_H
 

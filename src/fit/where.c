@@ -26,6 +26,20 @@ static int by_layer(const struct vr_outcome *o, const struct vr_tensor *t)
     return HOST;
 }
 
+bool vr_outcome_has(const struct vr_outcome *o, int where, size_t device)
+{
+    return where == (int)device || (where >= 0 && o->trial.split_mode == VR_SPLIT_TENSOR);
+}
+
+double vr_outcome_slice(const struct vr_fit_ask *a, const struct vr_outcome *o, const int *where, size_t device)
+{
+    if (o->trial.split_mode != VR_SPLIT_TENSOR || device >= o->verdict.n_devices) return 1;
+    uint64_t all = a->model->tied ? a->model->input_bytes : 0; /* which is the output, too */
+    for (uint32_t i = 0; i < a->model->n_tensors; i++)
+        if (where[i] >= 0) all += a->model->tensors[i].bytes;
+    return all ? (double)o->verdict.devices[device].use.model_bytes / (double)all : 0;
+}
+
 bool vr_outcome_where(const struct vr_fit_ask *a, const struct vr_outcome *o, int *where, struct vr_err *err)
 {
     size_t n = o->trial.n_overrides, compiled = 0;

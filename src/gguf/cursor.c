@@ -12,11 +12,16 @@ uint64_t vr_cursor_pos(const struct vr_cursor *c) { return c->base + c->at; }
 uint64_t vr_cursor_left(const struct vr_cursor *c) { return c->size - vr_cursor_pos(c); }
 
 /* May the next n bytes be used? */
-static bool there(const struct vr_cursor *c, uint64_t n, struct vr_err *err)
+static bool there(struct vr_cursor *c, uint64_t n, struct vr_err *err)
 {
     struct vr_num num;
     if (n <= vr_cursor_left(c)) {
-        if (n <= VR_CURSOR_LIMIT && vr_cursor_pos(c) + n <= VR_CURSOR_LIMIT) return true;
+        bool within = n <= VR_CURSOR_LIMIT && vr_cursor_pos(c) + n <= VR_CURSOR_LIMIT;
+        if (within && c->have && vr_cursor_pos(c) + n > c->have) {
+            c->wants = vr_cursor_pos(c) + n;
+            return vr_fail(err, VR_EFORMAT, "%s: the header is incomplete", c->path);
+        }
+        if (within) return true;
         return vr_fail(err, VR_EFORMAT,
                        "%s: %s%s%s%s extends past the first %s of the file, the limit for a header: the file "
                        "is corrupt",

@@ -20,6 +20,8 @@ struct vr_cursor {
     int fd;
     const char *path;
     uint64_t size;     /* of the file when it was opened */
+    uint64_t have;     /* its first bytes that are there; 0: all (part.h, vr_part_wants) */
+    uint64_t wants;    /* of them, when that is too few */
     uint64_t base;     /* where the window lies in the file */
     size_t at, n;      /* next byte and end within the window */
     uint8_t *window;   /* VR_CURSOR_WINDOW bytes, the caller's */

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "gguf/part.h"
@@ -307,11 +308,18 @@ static bool layer_facts(struct vr_model *m, struct vr_err *err)
     return true;
 }
 
+bool vr_model_is_adapter(const struct vr_model *m)
+{
+    const struct vr_meta *type = vr_model_meta(m, "general.type");
+    return type && type->string && strcmp(type->string, "adapter") == 0;
+}
+
 static bool sort_tensors(struct vr_model *m, struct vr_err *err)
 {
+    bool adapter = vr_model_is_adapter(m); /* its tensors belong to another file's layers */
     for (uint32_t i = 0; i < m->n_tensors; i++) {
         struct vr_tensor *t = &m->tensors[i];
-        t->layer = vr_role_layer(t->name);
+        t->layer = adapter ? -1 : vr_role_layer(t->name);
         t->role = vr_role_of(t->name);
         m->tensor_bytes += t->bytes;
         m->params += t->ne[0] * t->ne[1] * t->ne[2] * t->ne[3];
@@ -381,6 +389,17 @@ double vr_model_f64(const struct vr_model *m, const char *key, uint32_t i, doubl
     if (!e || !e->f64) return fallback;
     if (e->type != VR_V_ARRAY) i = 0;
     return i < e->n ? e->f64[i] : fallback;
+}
+
+uint64_t vr_model_hash(const struct vr_model *m)
+{
+    uint64_t h = vr_hash(m->arch, strlen(m->arch), m->n_tensors);
+    for (uint32_t i = 0; i < m->n_tensors; i++) {
+        const struct vr_tensor *t = &m->tensors[i];
+        h = vr_hash(t->name, strlen(t->name), h);
+        h = vr_hash(t->ne, sizeof t->ne, h ^ t->type);
+    }
+    return h;
 }
 
 const struct vr_tensor *vr_model_tensor(const struct vr_model *m, const char *name)

@@ -110,6 +110,11 @@ const struct vr_meta *vr_model_meta(const struct vr_model *m, const char *key);
 /* Number `i` of that entry (scalars answer for every i), or `fallback` when it is absent or shorter. */
 uint64_t vr_model_u64(const struct vr_model *m, const char *key, uint32_t i, uint64_t fallback);
 double vr_model_f64(const struct vr_model *m, const char *key, uint32_t i, double fallback);
+/* Of its architecture and of every tensor's name, type and shape: the same for a copy of the file, another one for
+ * another quantization. */
+uint64_t vr_model_hash(const struct vr_model *m);
+/* No model, but an adapter for one: it has tensors, and no layers. */
+bool vr_model_is_adapter(const struct vr_model *m);
 /* The tensor of that name, or NULL. */
 const struct vr_tensor *vr_model_tensor(const struct vr_model *m, const char *name);
 

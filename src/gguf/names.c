@@ -1,7 +1,6 @@
 #include "gguf/names.h"
 
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "base/hash.h"
 
@@ -20,7 +19,7 @@ static uint32_t slot_of(const struct vr_names *s, const char *name)
 {
     /* differs per process, so that no file can be made of names that collide */
     static uint64_t seed;
-    if (!seed) memcpy(&seed, (const void *)getauxval(AT_RANDOM), sizeof seed);
+    if (!seed) seed = vr_hash_secret();
     uint32_t i = (uint32_t)vr_hash(name, strlen(name), seed) & s->mask;
     while (s->keys[i] && strcmp(s->keys[i], name) != 0) i = (i + 1) & s->mask;
     return i;

@@ -124,6 +124,9 @@ static bool same_special(const struct vr_model *m, const struct vr_model *draft,
 
 bool vr_pair_model(const struct vr_model *m, struct vr_err *err)
 {
+    if (vr_model_is_adapter(m))
+        return vr_fail(err, VR_EUSAGE, "%s is an adapter, not a model: give the model, and this file with --lora",
+                       path_of(m));
     if (strcmp(m->arch, "clip") != 0) return true;
     return vr_fail(err, VR_EUSAGE,
                    "%s is a vision projector (mmproj), not a model: give the model, and this file with --mmproj",
@@ -138,12 +141,11 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     if (is_half(draft))
         return vr_fail(err, VR_EUSAGE, "%s is a '%s' draft head; only complete models are supported as draft models",
                        path_of(draft), draft->arch);
-    const struct vr_model *cannot = is_recurrent(m) ? m : is_recurrent(draft) ? draft : NULL;
-    if (cannot)
+    if (is_recurrent(draft))
         return vr_fail(err, VR_EUSAGE,
                        "%s is recurrent: its state cannot be rolled back when drafted tokens are rejected, so it "
-                       "cannot be used for speculative decoding",
-                       path_of(cannot));
+                       "cannot be a draft model",
+                       path_of(draft));
     if (strcmp(tokenizer_of(m), tokenizer_of(draft)) != 0)
         return vr_fail(err, VR_EUSAGE, "%s cannot be the draft model of %s: its tokenizer is '%s', the model's is '%s'",
                        path_of(draft), m->name, tokenizer_of(draft), tokenizer_of(m));
@@ -154,6 +156,66 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
                        " tokens, the model's has %" PRIu32 "; use a draft model of the same family",
                        path_of(draft), m->name, draft->n_vocab, m->n_vocab);
     return same_special(m, draft, "bos", err) && same_special(m, draft, "eos", err) && same_tokens(m, draft, err);
+}
+
+/* The name of the model's tensor that one of an adapter is for, and which of the two it is: 'a', 'b', or 0. */
+static char lora_half(const char *name, char *out, size_t n)
+{
+    size_t len = strlen(name), tail = strlen(".lora_a");
+    if (len <= tail || len - tail >= n || strncmp(name + len - tail, ".lora_", tail - 1) != 0) return 0;
+    memcpy(out, name, len - tail);
+    out[len - tail] = '\0';
+    return name[len - 1] == 'a' || name[len - 1] == 'b' ? name[len - 1] : 0;
+}
+
+/* As the engine multiplies: weight (in x out), a (in x rank), b (rank x out); token embeddings are turned around. */
+static bool lora_matches(const struct vr_tensor *w, const struct vr_tensor *a, const struct vr_tensor *b)
+{
+    if (strcmp(w->name, "token_embd.weight") == 0) return w->ne[0] == b->ne[1] && w->ne[1] == a->ne[1];
+    return w->ne[0] == a->ne[0] && w->ne[1] == b->ne[1] && a->ne[1] == b->ne[0];
+}
+
+static bool check_lora_tensor(const struct vr_model *m, const struct vr_model *lora, const struct vr_tensor *t,
+                              struct vr_err *err)
+{
+    char base[256], other[300];
+    char half = lora_half(t->name, base, sizeof base);
+    size_t n = strlen(t->name);
+    if (!half && n > 12 && strcmp(t->name + n - 12, "_norm.weight") == 0) return true; /* which the engine leaves out */
+    if (!half)
+        return vr_fail(err, VR_EUSAGE, "%s: the tensor '%s' is none of a LoRA adapter (.lora_a, .lora_b)",
+                       path_of(lora), t->name);
+    const struct vr_tensor *w = vr_model_tensor(m, base);
+    if (!w)
+        return vr_fail(err, VR_EUSAGE, "%s is a LoRA adapter of another model: %s has no tensor '%s'", path_of(lora),
+                       m->name, base);
+    snprintf(other, sizeof other, "%s.lora_%c", base, half == 'a' ? 'b' : 'a');
+    const struct vr_tensor *o = vr_model_tensor(lora, other);
+    if (!o) return vr_fail(err, VR_EUSAGE, "%s: the tensor '%s' is missing", path_of(lora), other);
+    if (lora_matches(w, half == 'a' ? t : o, half == 'a' ? o : t)) return true;
+    return vr_fail(err, VR_EUSAGE, "%s is a LoRA adapter of another model: '%s' does not have the shape that %s needs",
+                   path_of(lora), t->name, m->name);
+}
+
+bool vr_pair_lora(const struct vr_model *m, const struct vr_model *lora, struct vr_err *err)
+{
+    const struct vr_meta *kind = vr_model_meta(lora, "adapter.type");
+    const struct vr_meta *alpha = vr_model_meta(lora, "adapter.lora.alpha");
+    if (!vr_model_is_adapter(lora) || !kind || !kind->string || strcmp(kind->string, "lora") != 0)
+        return vr_fail(err, VR_EUSAGE, "%s is not a LoRA adapter", path_of(lora));
+    if (strcmp(lora->arch, m->arch) != 0)
+        return vr_fail(err, VR_EUSAGE, "%s is a LoRA adapter of a '%s' model, and %s is a '%s' model", path_of(lora),
+                       lora->arch, m->name, m->arch);
+    if (vr_model_meta(lora, "adapter.alora.invocation_tokens"))
+        return vr_fail(err, VR_EUSAGE, "%s is an activated LoRA (aLoRA) adapter; only plain ones are supported",
+                       path_of(lora));
+    if (alpha && alpha->type != VR_V_F32)
+        return vr_fail(err, VR_EUSAGE, "%s: adapter.lora.alpha is not a 32-bit number", path_of(lora));
+    if (lora->n_tensors == 0 || lora->n_parts != 1)
+        return vr_fail(err, VR_EUSAGE, "%s: a LoRA adapter is one file with tensors", path_of(lora));
+    for (uint32_t i = 0; i < lora->n_tensors; i++)
+        if (!check_lora_tensor(m, lora, &lora->tensors[i], err)) return false;
+    return true;
 }
 
 bool vr_pair_mmproj(const struct vr_model *mmproj, struct vr_err *err)

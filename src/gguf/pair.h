@@ -16,6 +16,9 @@ bool vr_pair_model(const struct vr_model *m, struct vr_err *err) VR_MUST_CHECK;
  * Reads both vocabularies. */
 bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err) VR_MUST_CHECK;
 
+/* Whether the file is a LoRA adapter, and one of this model: of its architecture, with tensors that match. */
+bool vr_pair_lora(const struct vr_model *m, const struct vr_model *lora, struct vr_err *err) VR_MUST_CHECK;
+
 /* Whether the file is an mmproj at all. That its output is as wide as the model's embeddings, only its projector's
  * rules say: the engine is asked (vr_pair_width). */
 bool vr_pair_mmproj(const struct vr_model *mmproj, struct vr_err *err) VR_MUST_CHECK;

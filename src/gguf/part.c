@@ -370,7 +370,8 @@ static int open_file(const char *path, uint64_t *size, struct vr_err *err)
     return keep;
 }
 
-bool vr_part_read(const char *path, uint16_t part, struct vr_arena *arena, struct vr_part_head *out, struct vr_err *err)
+static bool read_head(const char *path, uint16_t part, uint64_t have, uint64_t *wants, struct vr_arena *arena,
+                      struct vr_part_head *out, struct vr_err *err)
 {
     struct reader r = { .arena = arena, .alignment = DEFAULT_ALIGNMENT };
     *out = (struct vr_part_head){ .facts.path = path };
@@ -378,10 +379,31 @@ bool vr_part_read(const char *path, uint16_t part, struct vr_arena *arena, struc
     if (fd < 0) return false;
     VR_AUTO_FREE uint8_t *window = malloc(VR_CURSOR_WINDOW);
     if (!window) return vr_fail_nomem(err, "reading a GGUF header");
-    r.c = (struct vr_cursor){
-        .fd = fd, .path = path, .size = out->facts.file_bytes, .window = window, .what = "the header", .which = ""
-    };
-    return read_counts(&r, out, err) && read_meta(&r, out, err) && read_tensors(&r, out, part, err);
+    r.c = (struct vr_cursor){ .fd = fd,
+                              .path = path,
+                              .size = out->facts.file_bytes,
+                              .have = have,
+                              .window = window,
+                              .what = "the header",
+                              .which = "" };
+    bool ok = read_counts(&r, out, err) && read_meta(&r, out, err) && read_tensors(&r, out, part, err);
+    *wants = r.c.wants;
+    return ok;
+}
+
+bool vr_part_read(const char *path, uint16_t part, struct vr_arena *arena, struct vr_part_head *out, struct vr_err *err)
+{
+    uint64_t wants;
+    return read_head(path, part, 0, &wants, arena, out, err);
+}
+
+bool vr_part_wants(const char *path, uint64_t have, uint64_t *wants, struct vr_err *err)
+{
+    VR_AUTO_ARENA arena = { 0 };
+    struct vr_part_head head;
+    struct vr_err why = { 0 };
+    if (read_head(path, 0, have, wants, &arena, &head, &why) || *wants) return true;
+    return vr_fail(err, why.code, "%s", why.msg);
 }
 
 const struct vr_meta *vr_part_meta(const struct vr_part_head *p, const char *key)

@@ -1,10 +1,11 @@
-/* Detection puts the sources together: NVML for NVIDIA, sysfs for the others, /proc and /sys for the host. */
+/* Detection puts the sources together: NVML for NVIDIA, sysfs for the others, /proc, /sys and /run for the host. */
 #include "hw/detect.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
+#include "hw/dimms.h"
 #include "hw/host.h"
 #include "hw/nvml.h"
 #include "hw/sysfs.h"
@@ -16,7 +17,11 @@ static const char *proc_root(const struct vr_detect *o) { return o && o->proc ? 
 
 bool vr_host_detect(const struct vr_detect *opts, struct vr_host *out, struct vr_err *err)
 {
-    return vr_host_read(sysfs_root(opts), proc_root(opts), out, err);
+    const char *run = opts && (opts->run || opts->sysfs) ? opts->run : "/run";
+    if (!vr_host_read(sysfs_root(opts), proc_root(opts), out, err)) return false;
+    out->bandwidth_gbs = vr_dimms_gbs(sysfs_root(opts), run);
+    if (out->bandwidth_gbs > 0) out->bandwidth_from = VR_FROM_MODULES;
+    return true;
 }
 
 /* What the engine does for GGML_CUDA_DEVICES=n, so that several GPUs can be tried on one: its cards in turn until there

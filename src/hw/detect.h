@@ -9,6 +9,7 @@ struct vr_detect {
     const char *nvml;  /* a library; "" for none; NULL: $VRAM_LLM_NVML or libnvidia-ml.so.1 */
     const char *sysfs; /* /sys */
     const char *proc;  /* /proc */
+    const char *run;   /* /run, unless sysfs is given: then it is not asked */
     const char *shown; /* how many CUDA devices the engine is to show; NULL: $GGML_CUDA_DEVICES */
 };
 

@@ -345,3 +345,12 @@ bool vr_gpu_fill(struct vr_device *d)
     }
     return true;
 }
+
+struct vr_rates vr_device_rates(const struct vr_device *d, double otherwise)
+{
+    double listed = d->fp16_tflops > 0 ? d->fp16_tflops : otherwise;
+    bool unknown = !(d->fp16_tflops > 0) && strcmp(d->backend, "CUDA") == 0;
+    bool halved = unknown || strstr(d->name, "GeForce RTX"), dp4a = d->cc_major == 6 && d->cc_minor == 1;
+    double fp16 = halved && !dp4a ? 2 * listed : listed;
+    return (struct vr_rates){ listed, fp16, dp4a ? 4 * listed : 2 * fp16 };
+}

@@ -48,6 +48,15 @@ const char *vr_gpu_nearest(const char *typed);
 /* A name without its vendor: "NVIDIA GeForce RTX 3090" -> "RTX 3090". Points into `name`. */
 const char *vr_gpu_short(const char *name);
 
+/* Dense matrix products per second, 10^12: as the table lists it; fp16 at the units' full rate; int8. */
+struct vr_rates {
+    double listed_tflops, fp16_tflops, int8_tops;
+};
+/* GeForce cards are listed at half of their tensor cores' fp16 rate (fp32 accumulate), which int8 does not suffer from.
+ * Pascal has no fp16 units worth the name, but dp4a: four times fp32. `otherwise`: where nobody knows the device's
+ * rate. */
+struct vr_rates vr_device_rates(const struct vr_device *d, double otherwise);
+
 /* Fills what the device does not know yet (bandwidth, TFLOPS, compute capability) from the table. False: unknown. */
 bool vr_gpu_fill(struct vr_device *d);
 

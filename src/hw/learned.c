@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/text.h"
 
 #define MAX_FILE 65536
 
@@ -26,6 +27,28 @@ struct vr_learned_row *vr_learned_at(struct vr_learned *l, const char *key)
     return r;
 }
 
+/* --- split mode tensor --- */
+
+const struct vr_learned_split *vr_learned_split(const struct vr_learned *l, const struct vr_split *s)
+{
+    for (size_t i = 0; i < l->n_splits; i++)
+        if (strcmp(l->splits[i].split.id, s->id) == 0) return &l->splits[i];
+    return NULL;
+}
+
+void vr_learned_split_died(struct vr_learned *l, const struct vr_split *s, const char *why, int64_t now)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < l->n_splits; i++)
+        if (l->splits[i].when < l->splits[at].when) at = i;
+    if (l->n_splits < VR_MAX_LEARNED) at = l->n_splits;
+    for (size_t i = 0; i < l->n_splits; i++)
+        if (strcmp(l->splits[i].split.id, s->id) == 0) at = i;
+    if (at == l->n_splits) l->n_splits++;
+    l->splits[at] = (struct vr_learned_split){ .split = *s, .when = now };
+    vr_text_fit(l->splits[at].why, sizeof l->splits[at].why, why);
+}
+
 /* --- as text --- */
 
 static json_t *json_row(const struct vr_learned_row *r, bool run)
@@ -40,6 +63,18 @@ static json_t *json_row(const struct vr_learned_row *r, bool run)
     return NULL;
 }
 
+static json_t *json_splits(const struct vr_learned *l)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < l->n_splits; i++) {
+        const struct vr_learned_split *x = &l->splits[i];
+        json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:I}", "id", x->split.id, "model", x->split.model, "engine",
+                                x->split.engine, "why", x->why, "when", (json_int_t)x->when);
+        if (json_array_append_new(list, row) != 0) return json_decref(list), NULL; /* what is not UTF-8, too */
+    }
+    return list;
+}
+
 bool vr_learned_print(const struct vr_learned *l, bool run, struct vr_buf *out, struct vr_err *err)
 {
     json_t *tree = json_object(), *devices = json_object();
@@ -47,7 +82,9 @@ bool vr_learned_print(const struct vr_learned *l, bool run, struct vr_buf *out, 
     for (size_t i = 0; ok && i < l->n; i++)
         if (run || l->rows[i].hidden_bytes)
             ok = json_object_set_new(devices, l->rows[i].key, json_row(&l->rows[i], run)) == 0;
+    if (ok && l->n_splits) ok = json_object_set_new(tree, "splits", json_splits(l)) == 0;
     if (ok && run) ok = json_object_set_new(tree, "fails", json_integer(l->n_fails)) == 0;
+    if (ok && run) ok = json_object_set_new(tree, "split_off", json_boolean(l->split_off)) == 0;
     VR_AUTO_FREE char *text = ok ? json_dumps(tree, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
     json_decref(tree);
     if (text) vr_buf_adds(out, text);
@@ -62,6 +99,30 @@ static bool read_number(const json_t *row, const char *name, uint64_t *out)
     return !v || (json_is_integer(v) && json_integer_value(v) >= 0);
 }
 
+static bool read_text(const json_t *row, const char *name, char *out, size_t n)
+{
+    const char *s = json_string_value(json_object_get(row, name));
+    return s && (size_t)snprintf(out, n, "%s", s) < n;
+}
+
+static bool read_splits(const json_t *list, struct vr_learned *out)
+{
+    if (!list) return true;
+    if (!json_is_array(list) || json_array_size(list) > VR_MAX_LEARNED) return false;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *row = json_array_get(list, i);
+        struct vr_learned_split *x = &out->splits[out->n_splits++];
+        uint64_t when;
+        if (!read_text(row, "id", x->split.id, sizeof x->split.id) ||
+            !read_text(row, "model", x->split.model, sizeof x->split.model) ||
+            !read_text(row, "engine", x->split.engine, sizeof x->split.engine) ||
+            !read_text(row, "why", x->why, sizeof x->why) || !read_number(row, "when", &when))
+            return false;
+        x->when = (int64_t)when;
+    }
+    return true;
+}
+
 bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out)
 {
     *out = (struct vr_learned){ 0 };
@@ -71,6 +132,8 @@ bool vr_learned_parse(const char *text, size_t n, struct vr_learned *out)
     uint64_t when, fails;
     bool ok = json_is_object(devices) && read_number(tree, "fails", &fails);
     if (ok) out->n_fails = (unsigned)fails;
+    ok = ok && read_splits(json_object_get(tree, "splits"), out);
+    out->split_off = json_is_true(json_object_get(tree, "split_off"));
     json_object_foreach(devices, key, row)
     {
         struct vr_learned_row *r = ok ? vr_learned_at(out, key) : NULL;
@@ -106,6 +169,10 @@ bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, stru
     for (size_t i = 0; i < out->n; i++)
         if (out->rows[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->rows[n++] = out->rows[i];
     out->n = n;
+    n = 0;
+    for (size_t i = 0; i < out->n_splits; i++)
+        if (out->splits[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->splits[n++] = out->splits[i];
+    out->n_splits = n;
     return true;
 }
 

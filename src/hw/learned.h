@@ -1,12 +1,17 @@
-/* What this machine taught us: how much of the memory that a device reports as free cannot be had.
+/* What this machine taught us: how much of the memory that a device reports as free cannot be had, and which models end
+ * an engine in split mode tensor.
  *
  * Kept as JSON under $XDG_STATE_HOME/vram-llm, so that the next start plans right at once:
- *   {"devices":{"GPU-uuid":{"hidden_bytes":N,"free_bytes":N,"stage":"load","when":1789000000}}}
+ *   {"devices":{"GPU-uuid":{"hidden_bytes":N,"free_bytes":N,"stage":"load","when":1789000000}},
+ *    "splits":[{"id":"16 hex digits","model":"Qwen3 8B","engine":"0.5.0","why":"ended by signal 8","when":1789000000}]}
  * A device is known by its UUID (its PCI address where it has none), since names like CUDA0 move when others come or
  * go. It is an overhead and not a budget: when another program's memory is free again, it may be used. What nobody
  * confirmed for a month is forgotten, and a load that shows it to be too high lowers it (server/supervise/recovery.h).
  *
- * The rest of a row is of this run only: the limits that plans are made again with. */
+ * The rest of a row is of this run only: the limits that plans are made again with.
+ *
+ * A split is a model, an engine's version and the devices of a machine. With another of them, or after a month, split
+ * mode tensor is tried again; a user who asks for it by name always gets it. */
 #ifndef VR_HW_LEARNED_H
 #define VR_HW_LEARNED_H
 
@@ -32,11 +37,30 @@ struct vr_learned_row {
     unsigned fails;      /* of this run */
 };
 
+/* Split mode tensor of a model with an engine on a machine; the id is a hash of them all, the rest is for people. */
+struct vr_split {
+    char id[20], model[96], engine[64];
+};
+
+struct vr_learned_split {
+    struct vr_split split;
+    char why[160]; /* how the engine ended */
+    int64_t when;
+};
+
 struct vr_learned {
     struct vr_learned_row rows[VR_MAX_LEARNED];
     size_t n;
+    struct vr_learned_split splits[VR_MAX_LEARNED];
+    size_t n_splits;
     unsigned n_fails; /* of this run, all devices together */
+    bool split_off;   /* of this run: split mode tensor ended its engine, and is not tried again, whoever asks */
 };
+
+/* Is it known to end the engine? NULL: not known. */
+const struct vr_learned_split *vr_learned_split(const struct vr_learned *l, const struct vr_split *s);
+/* It did: remembered, the oldest one forgotten where there is no room. */
+void vr_learned_split_died(struct vr_learned *l, const struct vr_split *s, const char *why, int64_t now);
 
 /* NULL: not there. */
 struct vr_learned_row *vr_learned_find(struct vr_learned *l, const char *key);

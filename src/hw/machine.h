@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "hw/reduction.h"
 
 #define VR_MAX_DEVICES 32
 
@@ -27,6 +28,7 @@ struct vr_measured_type {
     double us, prompt_us;             /* per kernel, at any size: one token, 512 tokens */
     double least_us;                  /* one token on a device: per kernel, however small the matrix */
     double expert_prompt_gbs;         /* 512 tokens on a device: weights read, beside what expert_tflops counts */
+    double expert_many_tflops; /* 2,048 tokens on a device: when experts have many tokens each, no more than that */
 };
 
 /* An operation that is no product with weights (plan/ops.def). */
@@ -51,6 +53,7 @@ struct vr_measured {
     double launch_us;                   /* per kernel */
     double submit_us;         /* that the host needs to start one; it runs ahead of the device while generating */
     double prompt_submit_us;  /* per kernel of a micro-batch: the host makes its graph while the device waits */
+    double prompt_pair_ns;    /* per pair of a micro-batch's tokens: the host fills the attention mask */
     double step_us;           /* per token, whatever the model */
     double product_us;        /* per product with weights of one token, before it runs at full speed */
     double cache_mib;         /* the host: weights up to about this size stay in the processor's cache */
@@ -77,6 +80,8 @@ struct vr_device {
     uint16_t pcie_gen_max, pcie_lanes_max; /* at most, in this slot */
     int numa;                              /* -1 unknown */
     char note[160];                        /* what is odd about it, for doctor; "" when nothing is */
+    char node[14];          /* the machine that lends it; "": it is this one's. Then its id is "attic/CUDA1" */
+    double net_gbs, net_us; /* the way there: 10^9 bytes/s in one direction, and a round trip */
     struct vr_measured measured;
 };
 
@@ -90,10 +95,14 @@ struct vr_link {
     double measured_gbs, measured_us;
 };
 
+/* Who told how fast the host's memory is: its modules (dimms.h), reading it (bandwidth.h), `bench`, the user. */
+enum vr_bandwidth_from { VR_FROM_NOBODY, VR_FROM_MODULES, VR_FROM_READING, VR_FROM_BENCH, VR_FROM_USER };
+
 struct vr_host {
     char cpu[96];
     uint64_t ram_total_bytes, ram_free_bytes;
-    double bandwidth_gbs; /* 0: never measured */
+    double bandwidth_gbs; /* of its memory modules, or as measured; 0: nobody knows */
+    enum vr_bandwidth_from bandwidth_from;
     uint32_t cores, threads, numa_nodes;
     struct vr_measured measured; /* as layers run there beside devices; without any device, as all run */
     struct vr_measured alone;    /* with devices that are left unused: weights then lie as the CPU likes them best */
@@ -107,6 +116,9 @@ struct vr_machine {
     struct vr_device devices[VR_MAX_DEVICES];
     struct vr_link links[VR_MAX_DEVICES * (VR_MAX_DEVICES - 1) / 2];
     size_t n_devices, n_links;
+    enum vr_reduce_way reduce_way; /* the best that the engine has */
+    struct vr_measured_reduction reductions[VR_MAX_REDUCTIONS];
+    size_t n_reductions;
 };
 
 /* Half a megabyte: on the heap, never on a stack. NULL: memory is out. */
@@ -116,8 +128,17 @@ VR_DEFINE_AUTO(vr_machine);
 
 /* A zeroed device (numa unknown) at the end of the list, or NULL when the list is full. */
 struct vr_device *vr_machine_add(struct vr_machine *m);
-/* Gives every device its id: CUDA0, CUDA1, ROCm0, in the order of the list. */
+/* Gives every device its id: CUDA0, CUDA1, ROCm0, in the order of the list; attic/CUDA0 where a node lends it. */
 void vr_machine_number(struct vr_machine *m);
+/* The devices of another machine that lends them, behind those that are there, with the way to it. Returns how many;
+ * what exceeds VR_MAX_DEVICES is left out. */
+size_t vr_machine_borrow(struct vr_machine *m, const struct vr_machine *lender, const char *node, double net_gbs,
+                         double net_us);
+/* The processor and its memory as a device ("CPU0") that other machines can borrow; `most_bytes` of what is free. */
+bool vr_machine_add_cpu(struct vr_machine *m, uint64_t most_bytes);
+/* The id that a device has on the machine that it is part of: "CUDA1" of "attic/CUDA1". */
+const char *vr_device_own_id(const struct vr_device *d);
+
 /* Adds a line to m->note; what does not fit is cut. */
 void vr_machine_note(struct vr_machine *m, const char *fmt, ...) VR_PRINTF(2, 3);
 
@@ -129,6 +150,9 @@ const struct vr_link *vr_machine_link(const struct vr_machine *m, size_t i, size
 /* "nvlink", "switch", ...: the words of the profile. */
 const char *vr_link_kind_name(enum vr_link_kind kind);
 bool vr_link_kind_parse(const char *name, enum vr_link_kind *out);
+/* "modules", "measured", ...: the same. */
+const char *vr_bandwidth_from_name(enum vr_bandwidth_from from);
+bool vr_bandwidth_from_parse(const char *name, enum vr_bandwidth_from *out);
 
 /* GB/s of a PCIe link in one direction, after line encoding and before packet overhead (a good driver reaches 80 to
  * 90 % of it): gen 3 0.985, gen 4 1.969, gen 5 3.938 per lane. 0 for a generation nobody knows. */

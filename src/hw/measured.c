@@ -44,6 +44,22 @@ static void take_links(struct vr_machine *m, const struct vr_machine *saved, con
     }
 }
 
+/* The devices that were measured together, as they are called now. */
+static void take_reductions(struct vr_machine *m, const struct vr_machine *saved, const int *of)
+{
+    for (size_t i = 0; i < saved->n_reductions; i++) {
+        struct vr_measured_reduction r = saved->reductions[i];
+        uint64_t left = r.devices;
+        r.devices = 0;
+        for (size_t k = 0; k < m->n_devices; k++) {
+            if (of[k] < 0 || !(left >> of[k] & 1)) continue;
+            left &= ~(UINT64_C(1) << of[k]);
+            r.devices |= UINT64_C(1) << k;
+        }
+        if (!left) vr_machine_keep_reduction(m, &r);
+    }
+}
+
 size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved, const char *engine)
 {
     int of[VR_MAX_DEVICES];
@@ -64,9 +80,13 @@ size_t vr_machine_calibrate(struct vr_machine *m, const struct vr_machine *saved
         about(m->host.ram_total_bytes, h->ram_total_bytes)) {
         m->host.measured = !m->n_devices && h->alone.when[0] ? h->alone : h->measured;
         m->host.alone = h->alone;
-        if (!(m->host.bandwidth_gbs > 0)) m->host.bandwidth_gbs = h->bandwidth_gbs;
+        if (!(m->host.bandwidth_gbs > 0)) {
+            m->host.bandwidth_gbs = h->bandwidth_gbs;
+            m->host.bandwidth_from = VR_FROM_BENCH;
+        }
     }
     take_links(m, saved, of);
+    take_reductions(m, saved, of);
     return n;
 }
 

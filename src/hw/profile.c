@@ -18,7 +18,7 @@
 #include "base/text.h"
 #include "hw/gpus.h"
 
-enum kind { TEXT, MIB, SIZE, REAL, U16, U32, INT, CAPABILITY, KIND, BOOL, IGNORED };
+enum kind { TEXT, MIB, SIZE, REAL, U16, U32, INT, CAPABILITY, KIND, WAY, FROM, BOOL, IGNORED };
 
 struct field {
     const char *key;
@@ -40,12 +40,15 @@ static const struct field top_fields[] = {
     { "host", IGNORED, 0, 0, 0, 0, true },
     { "devices", IGNORED, 0, 0, 0, 0, true },
     { "links", IGNORED, 0, 0, 0, 0, false },
+    { "reduce_way", WAY, F(vr_machine, reduce_way), 0, 0, false },
+    { "reductions", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field host_fields[] = {
     { "cpu", TEXT, F(vr_host, cpu), 0, 0, false },
     { "ram_total_mib", MIB, F(vr_host, ram_total_bytes), 1, MAX_MIB, true },
     { "ram_free_mib", MIB, F(vr_host, ram_free_bytes), 0, MAX_MIB, false },
     { "bandwidth_gbs", REAL, F(vr_host, bandwidth_gbs), 0, 1e5, false },
+    { "bandwidth_from", FROM, F(vr_host, bandwidth_from), 0, 0, false },
     { "cores", U32, F(vr_host, cores), 0, 1 << 20, false },
     { "threads", U32, F(vr_host, threads), 0, 1 << 20, false },
     { "numa_nodes", U32, F(vr_host, numa_nodes), 0, 1024, false },
@@ -69,6 +72,9 @@ static const struct field device_fields[] = {
     { "pcie_lanes_max", U16, F(vr_device, pcie_lanes_max), 0, 32, false },
     { "numa", INT, F(vr_device, numa), -1, 1023, false },
     { "note", TEXT, F(vr_device, note), 0, 0, false },
+    { "node", TEXT, F(vr_device, node), 0, 0, false },
+    { "net_gbs", REAL, F(vr_device, net_gbs), 0, 1e5, false },
+    { "net_us", REAL, F(vr_device, net_us), 0, 1e8, false },
     { "measured", IGNORED, 0, 0, 0, 0, false },
 };
 static const struct field measured_fields[] = {
@@ -81,6 +87,7 @@ static const struct field measured_fields[] = {
     { "submit_us", REAL, F(vr_measured, submit_us), 0, 1e6, false },
     { "prompt_launch_us", IGNORED, 0, 0, 0, 0, false }, /* of older profiles, and … */
     { "prompt_submit_us", REAL, F(vr_measured, prompt_submit_us), 0, 1e6, false },
+    { "prompt_pair_ns", REAL, F(vr_measured, prompt_pair_ns), 0, 1e6, false },
     { "step_us", REAL, F(vr_measured, step_us), 0, 1e7, false },
     { "prompt_step_us", IGNORED, 0, 0, 0, 0, false }, /* … so is this */
     { "product_us", REAL, F(vr_measured, product_us), 0, 1e6, false },
@@ -113,6 +120,7 @@ static const struct field type_fields[] = {
     { "prompt_us", REAL, F(vr_measured_type, prompt_us), 0, 1e6, false },
     { "least_us", REAL, F(vr_measured_type, least_us), 0, 1e6, false },
     { "expert_prompt_gbs", REAL, F(vr_measured_type, expert_prompt_gbs), 0, 1e9, false },
+    { "expert_many_tflops", REAL, F(vr_measured_type, expert_many_tflops), 0, 1e6, false },
 };
 static const struct field op_fields[] = {
     { "name", TEXT, F(vr_measured_op, name), 0, 0, true },
@@ -136,6 +144,12 @@ static const struct field link_fields[] = {
     { "p2p", BOOL, F(vr_link, p2p), 0, 0, false },
     { "measured_gbs", REAL, F(vr_link, measured_gbs), 0, 1e6, false },
     { "measured_us", REAL, F(vr_link, measured_us), 0, 1e6, false },
+};
+
+static const char *const ways[VR_N_REDUCE_WAYS] = {
+    [VR_REDUCE_PAIR] = "pair",
+    [VR_REDUCE_NCCL] = "nccl",
+    [VR_REDUCE_BUTTERFLY] = "butterfly",
 };
 
 /* Where we are, for messages: "rig.json: devices[2]." */
@@ -176,6 +190,13 @@ static bool get_number(const struct place *p, const struct field *f, const json_
     return true;
 }
 
+static bool get_way(const struct place *p, const char *key, const json_t *v, enum vr_reduce_way *out)
+{
+    for (size_t i = 0; i < VR_COUNT(ways); i++)
+        if (json_is_string(v) && !strcmp(ways[i], json_string_value(v))) return *out = (enum vr_reduce_way)i, true;
+    return REFUSE(p, key, "must be one of pair, nccl, butterfly");
+}
+
 /* "8.6"; a number would turn 12.10 into 12.1 */
 static bool get_capability(const struct place *p, const struct field *f, const json_t *v, struct vr_device *d)
 {
@@ -204,6 +225,10 @@ static bool get_field(const struct place *p, const struct field *f, const json_t
     case KIND:
         if (json_is_string(v) && vr_link_kind_parse(json_string_value(v), at)) return true;
         return REFUSE(p, f->key, "must be one of nvlink, switch, bridge, node, system, unknown");
+    case WAY: return get_way(p, f->key, v, at);
+    case FROM:
+        if (json_is_string(v) && vr_bandwidth_from_parse(json_string_value(v), at)) return true;
+        return REFUSE(p, f->key, "must be one of modules, measured, bench, given, unknown");
     default: break;
     }
     if (!get_number(p, f, v, &x)) return false;
@@ -327,6 +352,42 @@ static bool read_link(struct place *p, size_t i, json_t *o, struct vr_machine *m
     return true;
 }
 
+/* Which devices, and a time for each size. */
+static bool read_reduction(struct place *p, size_t i, json_t *o, struct vr_machine *m)
+{
+    struct vr_measured_reduction r = { 0 };
+    json_t *devices = json_object_get(o, "devices"), *us = json_object_get(o, "us"), *way = json_object_get(o, "way"),
+           *v;
+    size_t k;
+    snprintf(p->prefix, sizeof p->prefix, "reductions[%zu].", i);
+    json_array_foreach(devices, k, v)
+    {
+        json_int_t d = json_is_integer(v) ? json_integer_value(v) : -1;
+        if (d < 0 || (size_t)d >= m->n_devices)
+            return REFUSE(p, "devices", "must be indices of the %zu devices", m->n_devices);
+        r.devices |= UINT64_C(1) << d;
+    }
+    if (__builtin_popcountll(r.devices) < 2) return REFUSE(p, "devices", "must be a list of at least two devices");
+    if (json_array_size(us) != VR_REDUCE_SIZES) return REFUSE(p, "us", "must be a list of %d numbers", VR_REDUCE_SIZES);
+    json_array_foreach(us, k, v)
+    {
+        r.us[k] = json_number_value(v);
+        if (!(r.us[k] > 0) || r.us[k] > 1e9) return REFUSE(p, "us", "must be times in microseconds, more than 0");
+    }
+    if (way && !get_way(p, "way", way, &r.way)) return false;
+    vr_machine_keep_reduction(m, &r);
+    return true;
+}
+
+static bool read_reductions(struct place *p, json_t *list, struct vr_machine *m)
+{
+    if (list && !json_is_array(list))
+        return vr_fail(p->err, VR_EFORMAT, "%s: reductions must be a list: [ ... ]", p->path);
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!read_reduction(p, i, json_array_get(list, i), m)) return false;
+    return true;
+}
+
 static bool read_lists(struct place *p, json_t *devices, json_t *links, struct vr_machine *m)
 {
     if (!json_is_array(devices)) return vr_fail(p->err, VR_EFORMAT, "%s: devices must be a list: [ ... ]", p->path);
@@ -359,6 +420,7 @@ bool vr_profile_parse(const char *path, const char *text, size_t n, struct vr_ma
     ok = ok && get_object(&p, root, top_fields, VR_COUNT(top_fields), out);
     ok = ok && read_host(&p, json_object_get(root, "host"), &out->host);
     ok = ok && read_lists(&p, json_object_get(root, "devices"), json_object_get(root, "links"), out);
+    ok = ok && read_reductions(&p, json_object_get(root, "reductions"), out);
     json_decref(root);
     return ok;
 }
@@ -391,6 +453,8 @@ static bool is_unknown(const struct field *f, const void *at)
     case U32: return !*(const uint32_t *)at;
     case INT: return *(const int *)at < 0;
     case BOOL: return !*(const bool *)at;
+    case WAY: return *(const enum vr_reduce_way *)at == VR_REDUCE_PAIR;
+    case FROM: return *(const enum vr_bandwidth_from *)at == VR_FROM_NOBODY;
     case IGNORED: return true;
     default: return false;
     }
@@ -410,6 +474,8 @@ static void add_value(struct vr_buf *b, const struct field *f, const void *objec
     case INT: vr_buf_addf(b, "%d", *(const int *)at); break;
     case CAPABILITY: vr_buf_addf(b, "\"%u.%u\"", d->cc_major, d->cc_minor); break;
     case KIND: vr_json_add_string(b, vr_link_kind_name(*(const enum vr_link_kind *)at)); break;
+    case WAY: vr_json_add_string(b, ways[*(const enum vr_reduce_way *)at]); break;
+    case FROM: vr_json_add_string(b, vr_bandwidth_from_name(*(const enum vr_bandwidth_from *)at)); break;
     case BOOL: vr_buf_adds(b, *(const bool *)at ? "true" : "false"); break;
     case IGNORED: break;
     }
@@ -466,6 +532,29 @@ static void add_measured(struct vr_buf *b, size_t indent, const char *key, const
     vr_buf_adds(b, "}");
 }
 
+static void add_reductions(struct vr_buf *b, const struct vr_machine *m)
+{
+    for (size_t i = 0; i < m->n_reductions; i++) {
+        const struct vr_measured_reduction *r = &m->reductions[i];
+        const char *comma = "";
+        vr_buf_adds(b, i ? ",\n  { \"devices\": [" : ",\n \"reductions\": [\n  { \"devices\": [");
+        for (size_t d = 0; d < m->n_devices; d++) {
+            if (!(r->devices >> d & 1)) continue;
+            vr_buf_addf(b, "%s %zu", comma, d);
+            comma = ",";
+        }
+        vr_buf_adds(b, " ], \"us\": [");
+        for (size_t k = 0; k < VR_REDUCE_SIZES; k++) {
+            vr_buf_adds(b, k ? ", " : " ");
+            add_number(b, r->us[k]);
+        }
+        vr_buf_adds(b, " ]");
+        if (r->way != VR_REDUCE_PAIR) vr_buf_addf(b, ", \"way\": \"%s\"", ways[r->way]);
+        vr_buf_adds(b, " }");
+    }
+    vr_buf_adds(b, m->n_reductions ? "\n ]" : "");
+}
+
 void vr_profile_print(const struct vr_machine *m, struct vr_buf *out)
 {
     vr_buf_adds(out, "{");
@@ -488,7 +577,9 @@ void vr_profile_print(const struct vr_machine *m, struct vr_buf *out)
         add_fields(out, 3, link_fields, VR_COUNT(link_fields), &m->links[i]);
         vr_buf_adds(out, "\n  }");
     }
-    vr_buf_adds(out, m->n_links ? "\n ]\n}\n" : "\n}\n");
+    vr_buf_adds(out, m->n_links ? "\n ]" : "");
+    add_reductions(out, m);
+    vr_buf_adds(out, "\n}\n");
 }
 
 bool vr_profile_save(const char *path, const struct vr_machine *m, struct vr_err *err)

@@ -4,10 +4,15 @@
  *       "host":    { "cpu", "ram_total_mib", "ram_free_mib", "bandwidth_gbs", "cores", "threads", "numa_nodes" },
  *       "devices": [ { "name", "backend", "uuid", "pci", "total_mib", "free_mib", "bandwidth_gbs", "fp16_tflops",
  *                      "compute_capability": "8.6", "pcie_gen", "pcie_lanes", "pcie_gen_max", "pcie_lanes_max", "numa",
- *                      "note" } ],
- *       "links":   [ { "a": 0, "b": 1, "kind": "nvlink", "n_nvlinks", "gbs", "p2p", "measured_gbs", "measured_us" } ] }
+ *                      "note", "node": "attic", "net_gbs", "net_us" } ],
+ *       "links":   [ { "a": 0, "b": 1, "kind": "nvlink", "n_nvlinks", "gbs", "p2p", "measured_gbs", "measured_us" } ],
+ *       "reduce_way": "nccl",
+ *       "reductions": [ { "devices": [ 0, 1 ], "us": [ 31, 58, 170, 1300 ], "way": "nccl" } ] }
  *
- * The host and each device may have "measured": { ... }, what `vram-llm bench` found (struct vr_measured).
+ * The host and each device may have "measured": { ... }, what `vram-llm bench` found (struct vr_measured); reductions
+ * are what it found for split mode tensor (hw/reduction.h), a time for each size.
+ *
+ * A device with a "node" is another machine's, which lends it: net_gbs and net_us are the way there.
  *
  * Needed are host.ram_total_mib, and name and total_mib of each device. What is left out of a device is taken from the
  * table of known cards where it knows the name; free memory left out means all of it. MiB may have a fraction: a size

@@ -110,6 +110,7 @@ static bool choose(const struct vr_machine *m, const char *list, uint32_t *chose
 uint64_t vr_device_reserve(const struct vr_device *d)
 {
     const struct vr_measured *x = &d->measured;
+    if (strcmp(d->backend, "CPU") == 0) return VR_RESERVE_MARGIN_MIB * VR_MIB; /* no driver takes any of it */
     if (!x->runtime_bytes) return VR_RESERVE_DEFAULT_MIB * VR_MIB;
     return x->runtime_bytes + x->blas_bytes + VR_RESERVE_MARGIN_MIB * VR_MIB;
 }
@@ -150,7 +151,7 @@ static bool is_visible(const struct vr_device *d, const char *list)
 {
     char entry[96];
     uint64_t index;
-    if (!list || strcmp(d->backend, "CUDA") != 0 || strstr(list, "MIG-")) return true;
+    if (!list || d->node[0] || strcmp(d->backend, "CUDA") != 0 || strstr(list, "MIG-")) return true;
     while (next_entry(&list, entry, sizeof entry)) {
         bool number = vr_parse_u64(entry, 0, VR_MAX_DEVICES, &index);
         if (!number && strncmp(entry, "GPU-", 4) != 0) return false;
@@ -213,4 +214,13 @@ bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, st
         sort_out(m, i, chosen >> i & 1, is_visible(&m->devices[i], s->visible), reserve[i], s->min_budget_bytes, out);
     put_in_order(m, out);
     return true;
+}
+
+uint64_t vr_budgets_reserve(const struct vr_budgets *b, size_t device)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (b->items[i].device == device) return b->items[i].reserve_bytes;
+    for (size_t i = 0; i < b->n_excluded; i++)
+        if (b->excluded[i].device == device) return b->excluded[i].reserve_bytes;
+    return 0;
 }

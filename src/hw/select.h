@@ -62,6 +62,9 @@ bool vr_budgets_select(const struct vr_machine *m, const struct vr_select *s, st
 /* What is left free on a device unless the user says so: what its runtime was measured to take, and a margin. */
 uint64_t vr_device_reserve(const struct vr_device *d);
 
+/* What was to be left free on a device of the machine, whether it may be used or not. */
+uint64_t vr_budgets_reserve(const struct vr_budgets *b, size_t device);
+
 bool vr_device_order_parse(const char *s, enum vr_device_order *out, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -182,6 +182,15 @@ static void add_dsv4(struct job *j, uint32_t il, struct vr_layer_footprint *out)
     }
 }
 
+/* The second context of a layer for multi-token prediction has a cache for it alone. */
+static void add_head(struct job *j, const struct layer_shape *l, struct vr_layer_footprint *out)
+{
+    uint64_t cells = j->s->swa && l->swa ? window_cells(j, j->c->kv_unified) : j->f->n_ctx_seq;
+    uint64_t rows = cells * j->f->n_stream;
+    add_kv(j, VR_TYPE_F16, l->k, rows, out);
+    if (!j->s->mla) add_kv(j, VR_TYPE_F16, j->flash ? l->v : j->v_max, rows, out);
+}
+
 static void add_layer(struct job *j, uint32_t il)
 {
     const struct shape *s = j->s;
@@ -191,6 +200,7 @@ static void add_layer(struct job *j, uint32_t il)
         add_dsv4(j, il, out);
         return;
     }
+    if (out->mtp && j->c->mtp) add_head(j, l, out);
     if (l->kv) {
         out->cells = s->swa && l->swa ? window_cells(j, j->c->kv_unified) : j->f->n_ctx_seq;
         uint64_t rows = (uint64_t)out->cells * j->f->n_stream;
@@ -312,4 +322,12 @@ void vr_footprint_place(const struct vr_footprint *f, const int *where, size_t n
     }
     if (host_tables) host->model += f->tables_host_bytes;
     host->model += where[f->n_layers] < 0 ? f->output_host_bytes : f->output_left_bytes;
+}
+
+bool vr_model_rolls_back(const struct vr_model *m)
+{
+    const struct arch *a = vr_arch_find(m->arch);
+    for (uint32_t i = 0; i < m->n_layers; i++)
+        if (m->layers[i].role_bytes[VR_ROLE_RECURRENT] && !(a && a->rollback)) return false;
+    return true;
 }

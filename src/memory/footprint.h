@@ -25,6 +25,7 @@ struct vr_context {
     bool swa_full;    /* sliding-window layers keep the whole context */
     bool offload_kqv; /* KV follows its layer to the GPU; otherwise all of it stays on the host */
     bool load_mtp;    /* load the layers for multi-token prediction, which the engine leaves out by default */
+    bool mtp;         /* … and use them: a second context, with a cache of f16 */
 };
 #define VR_CONTEXT_DEFAULT                                                                                             \
     (struct vr_context)                                                                                                \
@@ -86,6 +87,10 @@ void vr_footprint_done(struct vr_footprint *f);
  * output's. gpus[] holds n_gpus entries. Everything is overwritten. */
 void vr_footprint_place(const struct vr_footprint *f, const int *where, size_t n_gpus, struct vr_bytes *gpus,
                         struct vr_bytes *host);
+
+/* Whether the engine can go back a few tokens in the model's memory: always, unless it is recurrent, and then if it
+ * keeps earlier states (vr_context.n_rollback) for the architecture. */
+bool vr_model_rolls_back(const struct vr_model *m);
 
 /* One tensor, padded as the engine's buffers pad it. */
 uint64_t vr_weight_gpu_bytes(const struct vr_tensor *t);

@@ -14,7 +14,9 @@
  * the same kind. The search restores all of it.
  *
  * Prices come from a subgradient method: raise the price of what is over-used, lower that of what is idle, with steps
- * that shrink when the bound stops rising. */
+ * that shrink when the bound stops rising. That is enough to guide a search. Where a gap is left, a bundle method
+ * (bundle.h) finds the highest bound: concave as it is, or nearly, that takes a model of it made of all slopes met. */
+#include "plan/bundle.h"
 #include "plan/case.h"
 
 #include <math.h>
@@ -24,6 +26,9 @@
 #define MIN_RISE    1e-6 /* of the bound: when no more is hoped for, it is left */
 #define MIN_SHARE   0.05 /* of a new slope in the direction */
 #define MAX_SHARE   0.5
+#define REFINED     0.03 /* of the bound: what its better kind may bring */
+#define NEARBY      1.1  /* times its entry: what a device's memory is worth where that may be less as well */
+#define HOPELESS    1e6  /* times what it begins with: nothing fits in this case */
 
 static uint64_t bytes_at(const struct vr_case *c, const struct vr_piece *x, uint32_t place)
 {
@@ -140,7 +145,7 @@ static double step_from(const struct vr_case *c, uint32_t s, bool need, uint32_t
     double best = INFINITY;
     for (uint32_t k = 0; k < n; k++) {
         double in = c->change[a][k];
-        if (in + through[k] >= best || !vr_case_may(c, p->allow[s], k)) continue;
+        if (isinf(in) || !vr_case_may(c, p->allow[s], k)) continue;
         bool open = need && k != c->n_kinds && !left; /* the core does not meet it */
         double later = in + through[k] + rest[open * n + k];
         double now = open ? in + through[n + k] + rest[k] : INFINITY;
@@ -156,8 +161,9 @@ static void price_kinds(struct vr_case *c)
     c->constant = -c->price[c->n_kinds] * (double)c->host_bytes;
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         double worth = worth_of(c, k), entry = entry_of(c, k);
-        c->opening[k] = entry < worth ? entry : worth;
-        if (c->usable >> k & 1) c->constant += p->kinds[k].n * (c->opening[k] - worth);
+        double least = entry < worth ? entry : worth;
+        c->opening[k] = c->concave ? entry : least;
+        if (c->usable >> k & 1) c->constant += p->kinds[k].n * (least - worth);
     }
     for (uint32_t a = 0; a < c->n_places; a++)
         for (uint32_t b = 0; b < c->n_places; b++) c->change[a][b] = change(c, a, b);
@@ -311,7 +317,7 @@ static void slope(struct vr_case *c, struct vector *g)
     double slack[MAX_VARIABLES] = { 0 }, opened = 0, scale;
     follow(c, &use);
     for (uint32_t k = 0; k < c->n_kinds; k++) {
-        double open = entry_of(c, k) < worth_of(c, k) ? c->p->kinds[k].n : use.opened[k];
+        double open = entry_of(c, k) < worth_of(c, k) ? c->p->kinds[k].n : c->concave ? 0 : use.opened[k];
         if (!(c->usable >> k & 1)) open = 0;
         slack[k] = use.bytes[k] - open * (double)c->cap_bytes[k];
         slack[c->n_places + k] = open - use.stations[k];
@@ -391,4 +397,78 @@ void vr_case_raise(struct vr_case *c, double best, unsigned rounds)
     raise_rewards(c);
     vr_case_price(c);
     if (c->root < top) go(c, &center, &d, 0);
+}
+
+/* --- the highest bound --- */
+
+/* The variables in ms, and back. */
+static void to_ms(struct vr_case *c, struct vector *v)
+{
+    for (uint32_t i = 0; i < n_variables(c); i++) {
+        double scale, *at = variable(c, i, &scale);
+        v->x[i] = *at * scale;
+    }
+}
+
+static void from_ms(struct vr_case *c, const double *x)
+{
+    for (uint32_t i = 0; i < n_variables(c); i++) {
+        double scale, *at = variable(c, i, &scale);
+        if (scale > 0) *at = x[i] / scale;
+    }
+    vr_case_price(c);
+}
+
+/* Climbs from the prices there. */
+static void climb(struct vr_case *c, double enough, double rise, unsigned rounds)
+{
+    struct vr_bundle b;
+    struct vector x, g;
+    vr_case_price(c);
+    if (isinf(c->root)) return;
+    to_ms(c, &x);
+    slope(c, &g);
+    vr_bundle_start(&b, n_variables(c), x.x, c->root, g.x, rise);
+    for (unsigned i = 0; i < rounds && b.top < enough && vr_bundle_next(&b, MIN_RISE * fabs(b.top), x.x); i++) {
+        from_ms(c, x.x);
+        slope(c, &g);
+        vr_bundle_take(&b, x.x, c->root, g.x);
+    }
+    from_ms(c, b.best);
+}
+
+/* Where memory is worth just its entry, or little more: half of it, unless that lowers the bound. */
+static void step_down(struct vr_case *c)
+{
+    for (uint32_t k = 0; k < c->n_kinds; k++) {
+        double entry = entry_of(c, k) + c->reward[k], was = c->price[k], root = c->root;
+        if (entry <= 0 || !c->cap_bytes[k] || was * (double)c->cap_bytes[k] > NEARBY * entry) continue;
+        c->price[k] = entry / 2 / (double)c->cap_bytes[k];
+        vr_case_price(c);
+        if (c->root >= root) continue;
+        c->price[k] = was;
+        vr_case_price(c);
+    }
+}
+
+/* While the memory of a device is worth less than its entry, the bound is not concave, because a path may enter more
+ * devices than there are. So first the concave one, which is a little lower, and then from there the other. */
+void vr_case_top(struct vr_case *c, double best, unsigned rounds)
+{
+    struct vector x;
+    vr_case_price(c);
+    double low = fabs(c->root), rise = isfinite(best) && best > c->root ? best - c->root : 0.1 * low + 1e-6;
+    double enough = fmin(best * (1 - CLOSE_ENOUGH), HOPELESS * (1 + low));
+    c->concave = true;
+    climb(c, enough, rise, rounds);
+    c->concave = false;
+    vr_case_price(c);
+    step_down(c);
+    climb(c, enough, REFINED * fabs(c->root), rounds);
+    if (isinf(c->root)) return;
+    low = c->root;
+    to_ms(c, &x);
+    raise_rewards(c);
+    vr_case_price(c);
+    if (c->root < low) from_ms(c, x.x);
 }

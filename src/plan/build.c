@@ -2,8 +2,9 @@
  *
  * Units are the expert tensors of a layer, one per stem (weights, biases and scales of "ffn_up_exps" go together, since
  * the engine executes them together), in the order in which they are executed; they may go anywhere. The FFN
- * matrices of a dense layer are units that may only cross a border. All else is core. A layer with tensors that the
- * GPU backend cannot take is all core: how its parts would be split is the engine's business.
+ * matrices of a dense layer are units that may only cross a border, or go anywhere once it is known what the best plan
+ * with whole layers leaves on the host. All else is core. A layer with tensors that the GPU backend cannot take is all
+ * core: how its parts would be split is the engine's business.
  *
  * What the user fixed narrows what stations and units may do (fixed.c). */
 #include "plan/build.h"
@@ -613,10 +614,30 @@ void vr_goal_weights(enum vr_optimize goal, uint32_t n_seq, double weight[VR_N_P
     weight[VR_PREFILL] = goal == VR_OPTIMIZE_DECODE ? 0 : goal == VR_OPTIMIZE_PREFILL ? 1 : VR_BALANCE_PROMPT * n_seq;
 }
 
+uint32_t vr_prompt_tokens(uint32_t n_prompt, uint32_t n_ubatch)
+{
+    uint32_t n = n_prompt ? n_prompt : VR_PROMPT_DEFAULT;
+    return n_ubatch < n ? n : n_ubatch;
+}
+
+double vr_prompt_first(uint32_t n_prompt, uint32_t n_ubatch)
+{
+    return n_ubatch ? (double)n_ubatch / vr_prompt_tokens(n_prompt, n_ubatch) : 0;
+}
+
+bool vr_devices_overlap(const struct vr_speeds *s, const struct vr_budgets *b)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (!s->places[b->items[i].device].overlaps) return false;
+    return true;
+}
+
 static void set_goal(struct builder *b)
 {
     struct vr_problem *p = &b->out->problem;
     vr_goal_weights(b->ask->optimize, (uint32_t)b->tokens[VR_DECODE], p->weight);
+    p->first_share = vr_prompt_first(b->ask->n_prompt, (uint32_t)b->tokens[VR_PREFILL]);
+    if (!vr_devices_overlap(b->ask->speeds, b->ask->budgets)) p->first_share = 1; /* each is like a first one */
     const struct vr_overheads *o = b->ask->overheads;
     p->host_budget_bytes = less(b->ask->machine->host.ram_free_bytes, o->host_reserve_bytes);
     p->host_fixed_bytes =
@@ -640,6 +661,7 @@ bool vr_build(const struct vr_ask *ask, struct vr_arena *arena, struct vr_built 
     bool ok = build_stations(&b, err);
     vr_targets_done(&b.targets);
     if (!ok) return false;
+    if (ask->known && !ask->fixed.has_gpu_layers) vr_problem_free_units(&out->problem);
     set_goal(&b);
     return vr_fixed_apply(ask, out, err) && vr_problem_check(&out->problem, err);
 }

@@ -43,6 +43,7 @@ struct vr_case {
 
     /* The priced case: see bound.c. */
     double price[MAX_PLACES]; /* per byte */
+    bool concave;             /* while prices are looked for: the bound that is a concave function of them */
     double *tail, *rest, *before;
     double *settled;                       /* as tail, border units staying with their core */
     double *through;                       /* [class][need of the host][kind of the core]: a whole station */
@@ -90,6 +91,8 @@ void vr_case_look_back(struct vr_case *c);
 /* Looks for the prices with the highest root, starting from those there. `best` is the cost of a known plan, or
  * infinite. */
 void vr_case_raise(struct vr_case *c, double best, unsigned rounds);
+/* As that, to the highest root. */
+void vr_case_top(struct vr_case *c, double best, unsigned rounds);
 
 /* The least cost of finishing, with prices for all memory that it takes:
  *   from before station s, being at the core of kind k of the station before; */
@@ -127,10 +130,14 @@ struct vr_search_result {
 bool vr_case_blocks(struct vr_case *c, double best, struct vr_placement *out,
                     struct vr_search_result *result) VR_MUST_CHECK;
 
-/* Makes an allowed placement better by small changes (polish.c); *cost is its cost before and after. False when memory
- * is out. Not for pipelines: units do not move there. */
-bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, double *cost,
-               uint64_t *work) VR_MUST_CHECK;
+/* Makes an allowed placement better by small changes, with so many rounds of shaking (polish.c). With `work`, cores
+ * go to the host and back as well, and there are some more rounds while no more than so many stations are looked at;
+ * *cost is its cost before and after. False when memory is out. Not for pipelines: units do not move there. */
+bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, uint64_t work,
+               double *cost) VR_MUST_CHECK;
+
+/* Takes units off devices that have too much, for the host or wherever there is room. */
+bool vr_polish_fit(const struct vr_problem *p, struct vr_placement *x) VR_MUST_CHECK;
 
 /* Takes units off the host, as long as that makes the plan slower by no more than this in all. */
 bool vr_polish_spare(const struct vr_problem *p, struct vr_placement *x, double ms) VR_MUST_CHECK;

@@ -1,11 +1,12 @@
-/* A pipeline's prompts take as long as its slowest device; its token generation is a sum, as ever. So the cost is
+/* A pipeline's prompts take as long as its slowest device, but for their first micro-batch, which goes through all of
+ * them; its token generation is a sum, as ever. So the cost is
  *
- *     decode x (sum over devices) + prefill x (the most that any device takes)
+ *     decode x (sum over devices) + prefill x (first x (sum over devices) + (1 - first) x (the most that any takes))
  *
- * For a limit on the latter the former is a shortest path: over the stations, by which devices are used up. The limit
- * is found by branch and bound: between two limits no plan is cheaper than the path for the larger one and a device
- * that takes as long as the smaller one says. Kinds of devices keep the table small; where it would still be too large,
- * the bound stands without a plan of its own, and the one with the shortest sum is taken. */
+ * For a limit on the last of these the sums are a shortest path: over the stations, by which devices are used up. The
+ * limit is found by branch and bound: between two limits no plan is cheaper than the path for the larger one and a
+ * device that takes as long as the smaller one says. Kinds of devices keep the table small; where it would still be too
+ * large, the bound stands without a plan of its own, and the one with the shortest sum is taken. */
 #include "plan/pipeline.h"
 
 #include <math.h>
@@ -24,7 +25,8 @@ struct pipeline {
     const struct vr_problem *p;
     uint32_t n;                     /* stations */
     uint64_t *bytes[VR_MAX_PLACED]; /* sums before each station, by kind */
-    double *prefill[VR_MAX_PLACED], *decode[VR_MAX_PLACED];
+    double *prefill[VR_MAX_PLACED]; /* of a filled pipeline */
+    double *sum[VR_MAX_PLACED];     /* of what is added up, as it counts */
     uint32_t *some, *empty;         /* caches before each station */
     uint16_t *until[VR_MAX_PLACED]; /* the first station from here on that must not be on this kind */
     uint64_t cap[VR_MAX_PLACED][2]; /* for stations; [1]: with the output */
@@ -39,9 +41,16 @@ struct pipeline {
     } * cells; /* [used up][station] */
 };
 
-static double weigh(const struct vr_problem *p, double decode, double prefill)
+/* What is added up over devices: a decoding step, and the first micro-batch. */
+static double add_up(const struct vr_problem *p, double decode, double prefill)
 {
-    return p->weight[VR_DECODE] * decode + p->weight[VR_PREFILL] * prefill;
+    return p->weight[VR_DECODE] * decode + p->weight[VR_PREFILL] * p->first_share * prefill;
+}
+
+/* A sum of those, and the rest of a prompt at that pace. */
+static double weigh(const struct vr_problem *p, double sum, double pace)
+{
+    return sum + p->weight[VR_PREFILL] * (1 - p->first_share) * pace;
 }
 
 /* --- tables --- */
@@ -53,9 +62,9 @@ static bool alloc_tables(struct pipeline *t, struct vr_arena *arena)
     for (uint32_t k = 0; k < t->p->n_kinds; k++) {
         t->bytes[k] = vr_arena_alloc(arena, n, sizeof *t->bytes[k]);
         t->prefill[k] = vr_arena_alloc(arena, n, sizeof *t->prefill[k]);
-        t->decode[k] = vr_arena_alloc(arena, n, sizeof *t->decode[k]);
+        t->sum[k] = vr_arena_alloc(arena, n, sizeof *t->sum[k]);
         t->until[k] = vr_arena_alloc(arena, n, sizeof *t->until[k]);
-        ok = ok && t->bytes[k] && t->prefill[k] && t->decode[k] && t->until[k];
+        ok = ok && t->bytes[k] && t->prefill[k] && t->sum[k] && t->until[k];
     }
     t->some = vr_arena_alloc(arena, n, sizeof *t->some);
     t->empty = vr_arena_alloc(arena, n, sizeof *t->empty);
@@ -76,8 +85,13 @@ static void add_piece(struct pipeline *t, uint32_t s, uint32_t k, const struct v
 {
     t->bytes[k][s + 1] += x->gpu_bytes;
     t->prefill[k][s + 1] += x->piped_ms[k];
-    t->decode[k][s + 1] += x->ms[VR_DECODE][k];
+    t->sum[k][s + 1] += add_up(t->p, x->ms[VR_DECODE][k], x->ms[VR_PREFILL][k]);
     *submit += x->ms[VR_PREFILL][k] - x->piped_ms[k];
+}
+
+static double hop(const struct vr_problem *p, uint32_t from, uint32_t to)
+{
+    return add_up(p, p->hop_ms[VR_DECODE][from][to], p->hop_ms[VR_PREFILL][from][to]);
 }
 
 static void fill_kind(struct pipeline *t, uint32_t k)
@@ -88,7 +102,7 @@ static void fill_kind(struct pipeline *t, uint32_t k)
         const struct vr_station_class *c = &p->classes[p->stations[s]];
         t->bytes[k][s + 1] = t->bytes[k][s];
         t->prefill[k][s + 1] = t->prefill[k][s];
-        t->decode[k][s + 1] = t->decode[k][s];
+        t->sum[k][s + 1] = t->sum[k][s];
         add_piece(t, s, k, &c->core, &submit);
         for (uint32_t u = 0; u < c->n_units; u++) add_piece(t, s, k, &c->units[u].piece, &submit);
     }
@@ -99,12 +113,12 @@ static void fill_kind(struct pipeline *t, uint32_t k)
         uint64_t compute = p->kinds[k].compute_bytes[VR_SIT_PIPELINE | (last ? VR_SIT_OUTPUT : 0)];
         t->cap[k][last] = p->kinds[k].budget_bytes > compute ? p->kinds[k].budget_bytes - compute : 0;
     }
-    t->first[k] = p->hop_ms[VR_DECODE][VR_ON_HOST][k] + p->open_ms[VR_DECODE][k];
-    t->leave[k] = p->hop_ms[VR_DECODE][k][VR_ON_HOST];
+    double open = add_up(p, p->open_ms[VR_DECODE][k], p->open_ms[VR_PREFILL][k]);
+    t->first[k] = open + hop(p, VR_ON_HOST, k);
+    t->leave[k] = hop(p, k, VR_ON_HOST);
     t->enter[k] = INFINITY; /* the shortest way from another device: which one that is makes hardly a difference */
     for (uint32_t a = 0; a < p->n_kinds; a++)
-        if (a != k || p->kinds[k].n > 1)
-            t->enter[k] = fmin(t->enter[k], p->hop_ms[VR_DECODE][a][k] + p->open_ms[VR_DECODE][k]);
+        if (a != k || p->kinds[k].n > 1) t->enter[k] = fmin(t->enter[k], hop(p, a, k) + open);
 }
 
 static bool fill(struct pipeline *t, struct vr_arena *arena)
@@ -204,7 +218,7 @@ static void extend(struct pipeline *t, uint32_t state, uint32_t s, uint32_t k, d
             continue;
         }
         if (t->empty[e] > t->empty[s] && t->some[e] == t->some[s]) continue; /* the engine cannot load that */
-        double cost = start + t->decode[k][e] - t->decode[k][s] + (last ? t->leave[k] : 0);
+        double cost = start + t->sum[k][e] - t->sum[k][s] + (last ? t->leave[k] : 0);
         if (cost < to[e].cost) to[e] = (struct cell){ cost, (uint16_t)s, (uint8_t)k };
     }
 }

@@ -24,13 +24,22 @@ struct vr_plan {
     bool pipeline;
     double cost, lower_bound; /* of the goal (vr_goal_weights()) */
     bool optimal;
-    uint64_t work;  /* labels that the search made */
+    uint64_t work; /* labels that the search made */
+    uint32_t n_stations;
     int16_t *where; /* of each station's core and units, n_stations x (1 + VR_MAX_UNITS): machine devices, or
                        VR_PLACE_HOST; in the arena */
 };
 
 /* The cheapest placement that fits, for the overheads that are known so far. VR_ENOFIT when nothing fits. */
 bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_plan *out,
+                  struct vr_err *err) VR_MUST_CHECK;
+
+/* Whether a second look at a plan (vr_ask.known), whose gap to the bound is this, may find a better one: it has units
+ * on the host, and the gap is not fine, or they are those of whole layers, which the user did not ask for. */
+bool vr_plan_improvable(const struct vr_ask *ask, const struct vr_plan *plan, double gap);
+
+/* A copy that is good for vr_ask.seed, and for nothing else. */
+bool vr_plan_copy(const struct vr_plan *plan, struct vr_arena *arena, struct vr_plan *out,
                   struct vr_err *err) VR_MUST_CHECK;
 
 /* What a plan that was made earlier costs by what is asked now. */

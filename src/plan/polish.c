@@ -2,10 +2,10 @@
  *
  * Changes of units: move one, move a run, exchange two, exchange all units of two stations; each by the difference in
  * cost that the stations concerned see. Changes of cores: shift a border by one station, or take a device out of the
- * row and put it in elsewhere with one station, units staying where they are or following; these are counted anew. When
- * nothing helps any more, the plan is shaken (some units to the host, some borders shifted) and improved again, and
- * kept if it got better: tensors are few and large, and the way from one tight packing to the next leads through looser
- * ones.
+ * row and put it in elsewhere with one station, units staying where they are or following; or have more or fewer cores
+ * on the host and settle the units anew. These are counted from the start. When nothing helps any more, the plan is
+ * shaken (some units to the host, some borders shifted) and improved again, and kept if it got better: tensors are few
+ * and large, and the way from one tight packing to the next leads through looser ones.
  *
  * All in a fixed order with dice of our own: the result is determined by the plan it starts from. */
 #include "plan/case.h"
@@ -14,9 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIN_GAIN   1e-9 /* ms: below this, a change is rounding */
-#define MAX_SWEEPS 40
-#define MAX_KICKS  6
+#define MIN_GAIN      1e-9 /* ms: below this, a change is rounding */
+#define MAX_SWEEPS    40
+#define MORE          4 /* times the rounds asked for, where they take little */
+#define MAX_KICKS     6
+#define MAX_HOST_STEP 4 /* cores that go to the host at once */
 
 struct polish {
     const struct vr_problem *p;
@@ -31,15 +33,18 @@ struct polish {
     double *cost;         /* [class][core and units][kind] */
     double *back;         /* [class][unit][kind of the core] */
     double *station_cost; /* of each station as it is */
-    bool on_host;         /* weights are: the first device has paid for it */
-    bool *dirty;          /* stations whose exchanges are to be tried again */
-    bool sparing;         /* the host's memory, not time */
-    double spare_ms;      /* time left for that */
+    double *moved;   /* [station][unit][place]: what it costs more to have this unit there; not a number: not known */
+    bool on_host;    /* weights are: the first device has paid for it */
+    bool hosts;      /* cores go to the host and back */
+    bool *dirty;     /* stations whose exchanges are to be tried again */
+    bool sparing;    /* the host's memory, not time */
+    double spare_ms; /* time left for that */
     uint64_t dice;
     uint64_t work;
 };
 
 #define PIECES (VR_MAX_UNITS + 1)
+#define PLACES (VR_MAX_PLACED + 1)
 
 static const struct vr_station_class *class_of(const struct polish *o, uint32_t s)
 {
@@ -72,6 +77,24 @@ static double cost_of(struct polish *o, uint32_t s, const uint8_t *units)
     return sum + o->hop[at][core] + (at == core ? 0 : o->interrupt);
 }
 
+static double *moved_at(const struct polish *o, uint32_t s) { return &o->moved[(size_t)s * VR_MAX_UNITS * PLACES]; }
+
+/* What moving unit u of station s to e, and nothing else, costs more. */
+static double moved(struct polish *o, uint32_t s, uint32_t u, uint32_t e)
+{
+    double *known = &moved_at(o, s)[u * PLACES + e];
+    if (!isnan(*known)) return *known;
+    uint8_t units[VR_MAX_UNITS];
+    memcpy(units, &o->x->units[s * VR_MAX_UNITS], sizeof units);
+    units[u] = (uint8_t)e;
+    return *known = cost_of(o, s, units) - o->station_cost[s];
+}
+
+static void forget_moved(struct polish *o, uint32_t s, uint32_t n)
+{
+    memset(moved_at(o, s), 0xff, (size_t)n * VR_MAX_UNITS * PLACES * sizeof *o->moved);
+}
+
 static int64_t bytes_at(const struct vr_piece *x, uint32_t place)
 {
     return (int64_t)(place == VR_ON_HOST ? x->host_bytes : x->gpu_bytes);
@@ -82,8 +105,7 @@ static bool may_be(const struct polish *o, uint32_t s, uint32_t u, uint32_t e)
 {
     const struct vr_unit *unit = &class_of(o, s)->units[u];
     uint32_t core = o->x->core[s];
-    if (e != VR_ON_HOST && !o->in_use[e]) return false;
-    if (e == VR_ON_HOST && !o->on_host) return false;
+    if (e == VR_ON_HOST ? !o->on_host : !o->in_use[e]) return false;
     if (unit->allow && !(unit->allow >> o->kind[e] & 1)) return false;
     if (e == core || unit->move == VR_MOVE_FREE) return true;
     uint32_t before = s ? o->x->core[s - 1] : VR_ON_HOST, after = s + 1 < o->p->n_stations ? o->x->core[s + 1] : core;
@@ -102,6 +124,7 @@ static void set_units(struct polish *o, uint32_t s, const uint8_t *units, double
     o->dirty[s] = true;
     memcpy(&o->x->units[s * VR_MAX_UNITS], units, VR_MAX_UNITS);
     o->station_cost[s] = cost;
+    forget_moved(o, s, 1);
 }
 
 static void charge(struct polish *o, const int64_t *change)
@@ -120,6 +143,8 @@ static void add_change(const struct polish *o, uint32_t s, const uint8_t *units,
     }
 }
 
+static bool helps(const struct polish *o, double more) { return more < (o->sparing ? o->spare_ms : -MIN_GAIN); }
+
 /* Stations s and t (or s alone: t == s) get new units, if that helps: the time, or the host while there is time to
  * spare.
  */
@@ -131,7 +156,7 @@ static bool change_units(struct polish *o, uint32_t s, const uint8_t *su, uint32
         ct = cost_of(o, t, tu);
     }
     double more = cs + ct - was;
-    if (more >= (o->sparing ? o->spare_ms : -MIN_GAIN)) return false;
+    if (!helps(o, more)) return false;
     int64_t change[VR_MAX_PLACED + 1] = { 0 };
     add_change(o, s, su, change);
     if (t != s) add_change(o, t, tu, change);
@@ -158,7 +183,7 @@ static bool move_one(struct polish *o, uint32_t s)
         for (uint32_t e = 0; e <= VR_MAX_PLACED; e++) {
             memcpy(units, &o->x->units[s * VR_MAX_UNITS], sizeof units);
             if (e == units[u] || (e != VR_ON_HOST && e >= o->p->n_devices)) continue;
-            if (!has_room(o, s, u, e, 0) || !may_be(o, s, u, e)) continue;
+            if (!has_room(o, s, u, e, 0) || !may_be(o, s, u, e) || !helps(o, moved(o, s, u, e))) continue;
             units[u] = (uint8_t)e;
             any |= change_units(o, s, units, s, NULL);
         }
@@ -202,6 +227,7 @@ static bool exchange(struct polish *o, uint32_t s, uint32_t t)
             int64_t at_t = bytes_at(&class_of(o, t)->units[v].piece, xt[v]);
             if (!has_room(o, s, u, xt[v], at_t) || !has_room(o, t, v, xs[u], at_s)) continue;
             if (!may_be(o, s, u, xt[v]) || !may_be(o, t, v, xs[u])) continue;
+            if (!helps(o, moved(o, s, u, xt[v]) + moved(o, t, v, xs[u]))) continue;
             memcpy(us, xs, sizeof us);
             memcpy(ut, xt, sizeof ut);
             us[u] = xt[v];
@@ -219,20 +245,26 @@ static bool exchange(struct polish *o, uint32_t s, uint32_t t)
 
 /* --- the account --- */
 
+/* As far as memory goes, from an account that may tell of too much. */
+static void count_left(struct polish *o, const struct vr_account *a)
+{
+    memset(o->in_use, 0, sizeof o->in_use);
+    memset(o->left, 0, sizeof o->left);
+    o->on_host = a->on_host;
+    for (uint32_t i = 0; i < a->n_order; i++) {
+        uint32_t d = a->order[i];
+        o->in_use[d] = true;
+        o->left[d] = (int64_t)(o->p->kinds[o->kind[d]].budget_bytes - a->weight_bytes[d] - a->compute_bytes[d]);
+    }
+    o->left[VR_ON_HOST] = (int64_t)(o->p->host_budget_bytes - o->p->host_fixed_bytes - a->weight_bytes[VR_ON_HOST]);
+}
+
 static bool recount(struct polish *o)
 {
     struct vr_account a;
     if (!vr_problem_account(o->p, o->x, 0, &a, NULL)) return false;
-    memset(o->in_use, 0, sizeof o->in_use);
-    memset(o->left, 0, sizeof o->left);
-    o->on_host = a.on_host;
+    count_left(o, &a);
     o->first = a.n_order ? vr_problem_kind_of(o->p, a.order[0]) : VR_MAX_PLACED;
-    for (uint32_t i = 0; i < a.n_order; i++) {
-        uint32_t d = a.order[i];
-        o->in_use[d] = true;
-        o->left[d] = (int64_t)(o->p->kinds[o->kind[d]].budget_bytes - a.weight_bytes[d] - a.compute_bytes[d]);
-    }
-    o->left[VR_ON_HOST] = (int64_t)(o->p->host_budget_bytes - o->p->host_fixed_bytes - a.weight_bytes[VR_ON_HOST]);
     for (uint32_t q = 0; q < o->p->n_classes; q++) {
         const struct vr_station_class *class = &o->p->classes[q];
         for (uint32_t piece = 0; piece <= class->n_units; piece++) {
@@ -243,6 +275,7 @@ static bool recount(struct polish *o)
         }
     }
     for (uint32_t s = 0; s < o->p->n_stations; s++) o->station_cost[s] = cost_of(o, s, &o->x->units[s * VR_MAX_UNITS]);
+    forget_moved(o, 0, o->p->n_stations);
     return true;
 }
 
@@ -361,6 +394,14 @@ static void kick_border(struct polish *o)
     }
 }
 
+/* How many of the first stations are on the host. */
+static uint32_t host_stations(const struct polish *o)
+{
+    uint32_t n = 0;
+    while (n < o->p->n_stations && o->x->core[n] == VR_ON_HOST) n++;
+    return n;
+}
+
 static void kick_units(struct polish *o)
 {
     uint32_t s = roll(o, o->p->n_stations), n = class_of(o, s)->n_units, only = n ? roll(o, 2 * n) : 0;
@@ -451,6 +492,57 @@ static void copy(const struct vr_problem *p, const struct vr_placement *from, st
     memcpy(to->units, from->units, (size_t)p->n_stations * VR_MAX_UNITS);
 }
 
+static void take_along(struct polish *o, uint32_t s, uint32_t from, uint32_t to)
+{
+    for (uint32_t u = 0; u < class_of(o, s)->n_units; u++) {
+        const struct vr_piece *x = &class_of(o, s)->units[u].piece;
+        uint8_t *at = &o->x->units[s * VR_MAX_UNITS + u];
+        if (*at != from) continue;
+        o->left[from] += bytes_at(x, from);
+        o->left[to] -= bytes_at(x, to);
+        *at = (uint8_t)to;
+    }
+}
+
+/* The first n stations are on the host from now on, with their units or without: where the cache is large and half
+ * empty, attention is what the host does best, and FFN matrices stay as guests of the devices. */
+static bool host_cores(struct polish *o, uint32_t n, bool along)
+{
+    uint32_t was = host_stations(o), device = o->x->core[was < o->p->n_stations ? was : 0];
+    if (n >= o->p->n_stations || was == o->p->n_stations) return false;
+    for (uint32_t s = n < was ? n : was; s < (n < was ? was : n); s++) {
+        const struct vr_piece *x = &class_of(o, s)->core;
+        uint32_t from = o->x->core[s], to = n < was ? device : VR_ON_HOST;
+        o->left[from] += bytes_at(x, from);
+        o->left[to] -= bytes_at(x, to);
+        o->x->core[s] = (uint8_t)to;
+        o->dirty[s] = true;
+        if (along) take_along(o, s, from, to);
+    }
+    return make_room(o);
+}
+
+/* More or fewer cores on the host, and units into the room that this makes. */
+static bool shift_host(struct polish *o, struct vr_placement *old, double *cost)
+{
+    bool any = false;
+    for (uint32_t step = MAX_HOST_STEP; step; step /= 2) {
+        for (uint32_t way = 0; way < 4; way++) {
+            bool more = true;
+            while (more && recount(o) && o->on_host) {
+                uint32_t n = host_stations(o);
+                if ((way & 1) && n < step) break;
+                memset(o->dirty, false, o->p->n_stations);
+                more = host_cores(o, way & 1 ? n - step : n + step, way & 2) && recount(o);
+                if (more) settle_units(o);
+                more = accept(o, old, cost);
+                any |= more;
+            }
+        }
+    }
+    return any;
+}
+
 /* Units and cores by turns. False when the plan is not allowed. */
 static bool descend(struct polish *o, struct vr_placement *old, bool deep, double *cost)
 {
@@ -463,6 +555,7 @@ static bool descend(struct polish *o, struct vr_placement *old, bool deep, doubl
         copy(o->p, o->x, old);
         any = shift_borders(o, old, cost);
         if (deep) any |= reseat(o, old, cost);
+        if (deep && o->hosts) any |= shift_host(o, old, cost);
         if (!any) return true;
         memset(o->dirty, true, o->p->n_stations);
     }
@@ -470,12 +563,12 @@ static bool descend(struct polish *o, struct vr_placement *old, bool deep, doubl
 }
 
 static void improve(struct polish *o, struct vr_placement *best, struct vr_placement *old, unsigned rounds,
-                    double *cost)
+                    uint64_t work, double *cost)
 {
     memset(o->dirty, true, o->p->n_stations);
     if (!descend(o, old, true, cost)) return;
     copy(o->p, o->x, best);
-    for (unsigned i = 0; i < rounds; i++) {
+    for (unsigned i = 0; i < rounds || (i < MORE * rounds && o->work < work); i++) {
         double now = INFINITY;
         copy(o->p, best, o->x);
         memset(o->dirty, false, o->p->n_stations);
@@ -504,8 +597,9 @@ static bool init(struct polish *o)
     o->cost = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->cost);
     o->back = calloc((size_t)p->n_classes * PIECES * VR_MAX_PLACED, sizeof *o->back);
     o->station_cost = calloc(p->n_stations, sizeof *o->station_cost);
+    o->moved = malloc((size_t)p->n_stations * VR_MAX_UNITS * PLACES * sizeof *o->moved);
     o->dirty = calloc(p->n_stations, sizeof *o->dirty);
-    if (!o->host_cost || !o->cost || !o->back || !o->station_cost || !o->dirty) return false;
+    if (!o->host_cost || !o->cost || !o->back || !o->station_cost || !o->moved || !o->dirty) return false;
     price_pieces(o);
     return true;
 }
@@ -516,16 +610,16 @@ static void done(struct polish *o)
     free(o->cost);
     free(o->back);
     free(o->station_cost);
+    free(o->moved);
     free(o->dirty);
 }
 
-bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, double *cost, uint64_t *work)
+bool vr_polish(const struct vr_problem *p, struct vr_placement *x, unsigned rounds, uint64_t work, double *cost)
 {
-    struct polish o = { .p = p, .x = x };
+    struct polish o = { .p = p, .x = x, .hosts = work > 0 };
     struct vr_placement old = { 0 }, best = { 0 };
     bool ok = new_placement(p, &old) && new_placement(p, &best) && init(&o);
-    if (ok) improve(&o, &best, &old, rounds, cost);
-    *work += o.work;
+    if (ok) improve(&o, &best, &old, rounds, work, cost);
     free(old.core);
     free(old.units);
     free(best.core);
@@ -541,6 +635,20 @@ bool vr_polish_spare(const struct vr_problem *p, struct vr_placement *x, double 
     if (ok && recount(&o)) {
         memset(o.dirty, true, p->n_stations);
         settle_units(&o);
+    }
+    done(&o);
+    return ok;
+}
+
+bool vr_polish_fit(const struct vr_problem *p, struct vr_placement *x)
+{
+    struct polish o = { .p = p, .x = x };
+    struct vr_account a;
+    struct vr_err err = { 0 };
+    bool ok = init(&o);
+    if (ok && !vr_problem_account(p, x, 0, &a, &err) && err.code == VR_ENOFIT) {
+        count_left(&o, &a);
+        make_room(&o);
     }
     done(&o);
     return ok;

@@ -13,6 +13,12 @@ uint32_t vr_problem_kind_of(const struct vr_problem *p, uint32_t device)
     return k;
 }
 
+void vr_problem_free_units(struct vr_problem *p)
+{
+    for (uint32_t q = 0; q < p->n_classes; q++)
+        for (uint32_t u = 0; u < p->classes[q].n_units; u++) p->classes[q].units[u].move = VR_MOVE_FREE;
+}
+
 static uint32_t kind_or_host(const struct vr_problem *p, uint32_t place)
 {
     return place == VR_ON_HOST ? VR_ON_HOST : vr_problem_kind_of(p, place);
@@ -81,6 +87,8 @@ bool vr_problem_check(const struct vr_problem *p, struct vr_err *err)
         for (uint32_t k = 0; k < p->n_kinds; k++)
             if (!isfinite(p->open_ms[phase][k]) || p->open_ms[phase][k] < 0)
                 return vr_fail(err, VR_EINTERNAL, "opening a device of kind %u has no time", k);
+    if (!(p->first_share >= 0 && p->first_share <= 1))
+        return vr_fail(err, VR_EINTERNAL, "the first micro-batch is %g of a prompt", p->first_share);
     for (int phase = 0; phase < VR_N_PHASES; phase++)
         if (!isfinite(p->switch_ms[phase]) || p->switch_ms[phase] < 0)
             return vr_fail(err, VR_EINTERNAL, "leaving a core has no time");
@@ -186,8 +194,9 @@ static void visit(struct walk *w, const struct vr_piece *x, uint32_t place)
     if (!host) w->a->piped_ms[place] += x->piped_ms[kind];
 }
 
-/* In a pipeline, what takes longest sets the pace: a device, the copies, or the host that starts all of it. */
-static double phase_ms(const struct vr_account *a, enum vr_phase phase, bool pipeline)
+/* In a pipeline, what takes longest sets the pace: a device, the copies, or the host that starts all of it; but not for
+ * the first micro-batch, before which there is nothing to overlap with. */
+static double phase_ms(const struct vr_problem *p, const struct vr_account *a, enum vr_phase phase, bool pipeline)
 {
     double sum = a->hop_ms[phase], slowest = a->hop_ms[phase], starting = 0;
     for (uint32_t i = 0; i <= VR_MAX_PLACED; i++) sum += a->ms[phase][i];
@@ -195,7 +204,8 @@ static double phase_ms(const struct vr_account *a, enum vr_phase phase, bool pip
         slowest = fmax(slowest, a->piped_ms[i]);
         starting += a->ms[VR_PREFILL][i] - a->piped_ms[i];
     }
-    return pipeline && phase == VR_PREFILL ? fmax(slowest, starting) : sum;
+    if (!pipeline || phase != VR_PREFILL) return sum;
+    return p->first_share * sum + (1 - p->first_share) * fmax(slowest, starting);
 }
 
 static bool within(const struct vr_problem *p, const struct vr_account *a, struct vr_err *err)
@@ -243,6 +253,6 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
         for (int phase = 0; phase < VR_N_PHASES; phase++) out->hop_ms[phase] += p->open_ms[phase][k];
     }
     for (int phase = 0; phase < VR_N_PHASES; phase++)
-        out->cost += p->weight[phase] * phase_ms(out, phase, (situation & VR_SIT_PIPELINE) != 0);
+        out->cost += p->weight[phase] * phase_ms(p, out, phase, (situation & VR_SIT_PIPELINE) != 0);
     return within(p, out, err);
 }

@@ -105,6 +105,7 @@ struct vr_problem {
     double open_ms[VR_N_PHASES][VR_MAX_PLACED]; /* for telling a device in use where the token is */
     double switch_ms[VR_N_PHASES];              /* for each change of place within a station, beside its hop */
     double weight[VR_N_PHASES];                 /* how much a phase counts */
+    double first_share; /* of a prompt is its first micro-batch, which fills a pipeline; 0: the prompt is endless */
 
     uint64_t host_budget_bytes;
     uint64_t host_fixed_bytes; /* there whatever the plan: token embeddings, its own compute buffer */
@@ -123,7 +124,7 @@ struct vr_account {
     double ms[VR_N_PHASES][VR_MAX_PLACED + 1]; /* executing there */
     double piped_ms[VR_MAX_PLACED];            /* of a prompt, in a pipeline */
     double hop_ms[VR_N_PHASES];                /* between places */
-    double cost; /* the weighted sum of all; in a pipeline, prompts go by the slowest device */
+    double cost; /* the weighted sum of all; in a pipeline, prompts go by the slowest device once it is filled */
     uint8_t order[VR_MAX_PLACED], n_order;  /* devices in use, as the token visits them */
     uint32_t n_stations[VR_MAX_PLACED + 1]; /* on each device */
     bool on_host;                           /* weights are */
@@ -138,6 +139,9 @@ bool vr_problem_account(const struct vr_problem *p, const struct vr_placement *x
 /* Checks that a problem makes sense: counts within limits, times finite, compute buffers that grow with the situation.
  */
 bool vr_problem_check(const struct vr_problem *p, struct vr_err *err) VR_MUST_CHECK;
+
+/* Units that could only cross a border may be anywhere from now on. */
+void vr_problem_free_units(struct vr_problem *p);
 
 uint32_t vr_problem_kind_of(const struct vr_problem *p, uint32_t device);
 

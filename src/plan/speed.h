@@ -54,7 +54,9 @@ struct vr_speed {
     float type_ms[VR_SPEED_TYPES], prompt_type_ms[VR_SPEED_TYPES]; /* per kernel of a product; 0: as of any type */
     float least_ms[VR_SPEED_TYPES];    /* per kernel of a product of one token, however small */
     float expert_read[VR_SPEED_TYPES]; /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
-    double cache_bytes;                /* weights of a token up to about this size are; 0: it has none */
+    float expert_many[VR_SPEED_TYPES]; /* TFLOPS of such a product, reading included, that no batch exceeds; 0: none */
+    double act_gbs;     /* of what a batch's products read and write beside weights; 0: part of the rates above */
+    double cache_bytes; /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
     struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
     size_t n_ops;
@@ -64,9 +66,13 @@ struct vr_speed {
     double product_ms;        /* more, for one that reads weights: until it runs at full speed */
     double prompt_product_ms; /* the same for a batch */
     double prompt_submit_ms;  /* a batch's kernel: the host makes its graph while the device waits */
+    double pair_ms;           /* per pair of its tokens: the host fills the attention mask */
     double step_ms,
         prompt_step_ms;       /* per token and per micro-batch, whatever the model: graphs made, results awaited */
     double link_gbs, link_ms; /* to the host: bandwidth that copies reach, and latency of one */
+    double net_ms;  /* a round trip to the machine that lends it: waited for when something is fetched from there */
+    double peer_ms; /* more, for each that leads to another device through it */
+    bool overlaps;  /* in a pipeline, it computes while the next device does */
     double mapped_gbs, mapped_expert_gbs; /* the same for weights in a mapped file */
     double switch_ms, prompt_switch_ms;   /* going on to the host in the middle of a step, and coming back */
 };
@@ -79,6 +85,10 @@ struct vr_speeds {
     struct {
         double gbs, ms; /* gbs 0: through the host */
     } direct[VR_MAX_DEVICES][VR_MAX_DEVICES];
+    enum vr_reduce_way reduce_way; /* the best that the engine has for adding up over devices */
+    uint64_t cuda, pair_kernel;    /* devices that are CUDA's, and those that its kernel for two runs on; a bit each */
+    struct vr_measured_reduction reductions[VR_MAX_REDUCTIONS];
+    size_t n_reductions;
     bool measured; /* all devices and the host were; else at least one is taken from the table */
     bool pinned;   /* the host's weights are not in a mapped file */
 };
@@ -105,5 +115,11 @@ double vr_speed_node_ms(const struct vr_speed *s, uint32_t type, double bytes, d
 double vr_speed_send_ms(const struct vr_speeds *s, size_t to, bool experts, double bytes);
 /* Milliseconds for moving bytes between two places: indices of devices, or VR_SPEED_HOST. 0 when they are the same. */
 double vr_speed_hop_ms(const struct vr_speeds *s, size_t from, size_t to, double bytes);
+/* How these devices (a bit each) add up what they have: the way that the engine takes. */
+enum vr_reduce_way vr_speed_reduce_way(const struct vr_speeds *s, uint64_t devices);
+/* Milliseconds for adding up a tensor of that many bytes, of which each of these devices (a bit each) has a part: as it
+ * was measured for them; else as for the slowest others that are as many, or by the slowest two of them; else by the
+ * table. */
+double vr_speed_reduce_ms(const struct vr_speeds *s, uint64_t devices, double bytes);
 
 #endif

@@ -135,9 +135,14 @@ double vr_work_ms(const struct vr_work *w, const struct vr_fill *f, const struct
     double bytes = (double)w->weight_bytes;
     double reading = vr_speed_read_ms(s, type, experts, bytes, w->columns, all_bytes);
     double computing = (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9);
-    double ms = fmax(reading, computing);
-    if (prompt && experts && s->expert_read[type] > 0) /* each expert has few tokens: one after the other */
-        ms = bytes / ((double)s->expert_read[type] * 1e6) + computing;
+    double moving = prompt && s->act_gbs > 0 ? (double)w->act_bytes / (s->act_gbs * 1e6) : 0;
+    double ms = fmax(reading + moving, computing);
+    if (prompt && experts &&
+        s->expert_read[type] > 0) { /* few tokens each: one after the other; many: no faster than */
+        double few = bytes / ((double)s->expert_read[type] * 1e6) + computing;
+        double many = s->expert_many[type] > 0 ? (double)w->flops / ((double)s->expert_many[type] * 1e9) : 0;
+        ms = fmax(few, many) + moving;
+    }
     if (prompt) return ms + launches * prompt_kernel_ms(s, type);
     ms += launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
     return fmax(ms, launches * (double)s->least_ms[type]);

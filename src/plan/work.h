@@ -24,7 +24,9 @@ struct vr_work {
     uint8_t device;   /* index of the trial's devices; their number: the host */
     uint8_t op;       /* the engine's number, for telling rows apart; `name` is for people */
     bool quantized;   /* weights are; else floats */
+    bool sliced;      /* split mode tensor: the other devices do the rest of it; else each device does all of it */
     uint16_t station; /* the layer, or one of the above */
+    uint16_t stage;   /* split mode tensor: between two additions over all devices, where they wait for each other */
     uint32_t type;    /* of the weights, or of the cache for attention (vr_type()); VR_TYPE_NONE: neither */
     uint32_t n;       /* equal nodes: the host runs one after the other … */
     uint32_t kernels; /* … a device so many kernels (none where another row's kernel does it along) */
@@ -33,6 +35,14 @@ struct vr_work {
     uint64_t weight_bytes, cache_bytes, act_bytes, flops; /* of all n together */
     char name[24];
     char weight[64]; /* of a product: the tensor that is multiplied with; "": none */
+};
+
+/* Split mode tensor: parts of a result that are added up over all devices, and none goes on before that. Each ends a
+ * stage. */
+struct vr_reduction {
+    uint8_t phase, n_devices;
+    uint32_t n;
+    uint64_t bytes; /* of each: the result, as f32 */
 };
 
 /* What the cache holds when the time is taken. */

@@ -10,10 +10,18 @@
 #include "base/clock.h"
 #include "server/http/auth.h"
 #include "server/api/calls.h"
+#include "server/api/queue.h"
+#include "server/api/reader.h"
+#include "server/dialect/response_store.h"
+#include "server/fleet/fleet.h"
+#include "server/http/clients.h"
 #include "server/http/conn.h"
+#include "server/supervise/reserve.h"
 #include "server/supervise/task.h"
+#include "server/api/folder_list.h"
 #include "server/api/metrics.h"
 #include "server/api/live_feed.h"
+#include "server/served.h"
 #include "server/server.h"
 #include "server/supervise/supervise.h"
 
@@ -22,17 +30,24 @@ struct vr_front {
     struct event_base *base;
     struct vr_auth *auth;
     SSL_CTX *tls; /* NULL: plain HTTP */
+    struct vr_clients clients;
     struct vr_conns conns;
     struct vr_calls calls;
-    struct vr_worker engine;
+    struct vr_readers *readers; /* of large bodies */
+    struct vr_responses *responses;
+    struct vr_folder_list folder;
+    struct vr_buf gpus_json;  /* GET /api/gpus: always the same, made when it is first asked for */
+    struct vr_served *models; /* the first is the default */
+    size_t n_models;
+    struct vr_fleet fleet;
+    struct vr_reserve reserve; /* of descriptors */
     struct vr_metrics metrics;
     struct vr_tasks *tasks;         /* plans that the page asks for */
     struct vr_live_feed *live_feed; /* what the page sees live */
     uint64_t started_ms;
-    int64_t started_unix;     /* what "created" says about the model */
-    char fingerprint[24];     /* system_fingerprint: changes with the program and the model */
-    struct vr_buf model_json; /* the model's id as a JSON string */
-    uint16_t port;            /* that we listen on */
+    int64_t started_unix; /* what "created" says about a model */
+    uint16_t port;        /* that we listen on */
+    char cpu_path[1024];  /* the CPU backend that the last engine proved to work; "": none yet, or one failed since */
 
     bool stopping;
     uint64_t stop_at_ms;
@@ -42,7 +57,5 @@ struct vr_front {
 
 /* Ends the loop with an error. */
 void vr_front_fail(struct vr_front *f, const struct vr_err *why);
-/* The model as clients name it: its id, or the file's name with or without ".gguf". */
-bool vr_front_is_model(const struct vr_front *f, const char *name);
 
 #endif

@@ -6,20 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include <event2/event.h>
 #include <openssl/ssl.h>
 
-#include "base/file.h"
-#include "base/hash.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "server/front.h"
 #include "server/http/tls.h"
 
 enum { N_SIGNALS = 3 };
 #define OTHER_FDS         64 /* that are no connections: log, engine, libraries */
+#define FEW_CONNS         16 /* where not even these can be had, connections wait for descriptors */
 #define MAX_PLANS         2  /* that are made at the same time for the page */
 #define MAX_PLANS_WAITING 16
 
@@ -30,27 +27,20 @@ struct vr_limits vr_limits_default(void)
                                .max_body_bytes = 16 << 20,
                                .max_memory_bytes = 256 << 20,
                                .header_seconds = 10,
+                               .body_seconds = 10,
+                               .body_rate = 4096,
                                .idle_seconds = 75,
                                .stall_seconds = 30,
                                .stop_seconds = 30,
                                .silent_seconds = 600,
-                               .restart_ms = 500 };
+                               .restart_ms = 500,
+                               .load_wait_seconds = 300 };
 }
 
 void vr_front_fail(struct vr_front *f, const struct vr_err *why)
 {
     if (!f->fatal.code) f->fatal = *why;
     event_base_loopexit(f->base, NULL);
-}
-
-bool vr_front_is_model(const struct vr_front *f, const char *name)
-{
-    const struct vr_server_config *c = f->config;
-    const char *file = vr_file_name(c->model_path);
-    size_t n = strlen(file);
-    if (strcmp(name, c->model_id) == 0 || strcmp(name, file) == 0) return true;
-    if (n > 5 && strcmp(file + n - 5, ".gguf") == 0) n -= 5;
-    return strlen(name) == n && memcmp(name, file, n) == 0;
 }
 
 /* --- signals --- */
@@ -72,7 +62,8 @@ static void on_stop(evutil_socket_t sig, short what, void *ctx)
                   "stopping: running requests have %u s to finish; a second signal ends them at once",
                   f->config->limits.stop_seconds);
     vr_conns_stop(f);
-    vr_worker_stop(f, f->config->limits.stop_seconds * 1000);
+    vr_calls_fail_waiting(f, 503, "stopping", "the server is stopping, and this request had not begun");
+    vr_fleet_stop(f, f->config->limits.stop_seconds * 1000);
     if (f->config->tell) f->config->tell(f->config->ctx, "stopping", 0);
 }
 
@@ -91,13 +82,16 @@ static void on_reload(evutil_socket_t sig, short what, void *ctx)
     const struct vr_server_config *c = f->config;
     const char *const *keys = NULL;
     struct vr_err err = { 0 };
+    vr_reserve_release(&f->reserve);
     struct vr_auth *auth = c->reload(c->ctx, &keys, &err) ? make_auth(c, keys, &err) : NULL;
     SSL_CTX *tls = auth && c->tls_cert ? vr_tls_open(c->tls_cert, c->tls_key, &err) : NULL;
+    vr_reserve_fill(&f->reserve);
     if (!auth || (c->tls_cert && !tls)) {
         vr_log(VR_ERROR, "%s; API keys and certificate are unchanged", err.msg);
         vr_auth_free(auth);
         return;
     }
+    vr_auth_follow(auth, f->auth);
     vr_auth_free(f->auth);
     f->auth = auth;
     SSL_CTX_free(f->tls);
@@ -108,38 +102,52 @@ static void on_reload(evutil_socket_t sig, short what, void *ctx)
 
 /* --- the loop --- */
 
-/* As many descriptors as we may have; fewer connections where those do not suffice. */
+/* As many descriptors as we need; fewer connections where so many are not to be had. */
 static unsigned raise_descriptors(unsigned want)
 {
+    const rlim_t beside = OTHER_FDS + VR_RESERVE_FDS + VR_SPARE_CONNS;
     struct rlimit r;
     if (getrlimit(RLIMIT_NOFILE, &r) != 0) return want;
-    r.rlim_cur = r.rlim_max < want + OTHER_FDS * 2 ? r.rlim_max : want + OTHER_FDS * 2;
-    setrlimit(RLIMIT_NOFILE, &r);
-    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want + OTHER_FDS) return want;
-    return r.rlim_cur > 2 * OTHER_FDS ? (unsigned)(r.rlim_cur - OTHER_FDS) : want;
+    if (r.rlim_cur < want + beside) {
+        r.rlim_cur = r.rlim_max < want + beside ? r.rlim_max : want + beside;
+        setrlimit(RLIMIT_NOFILE, &r);
+    }
+    if (getrlimit(RLIMIT_NOFILE, &r) != 0 || r.rlim_cur >= want + beside) return want;
+    return r.rlim_cur > beside + FEW_CONNS ? (unsigned)(r.rlim_cur - beside) : want;
 }
 
-/* Changes when the program or the model does. */
-static void make_fingerprint(struct vr_front *f)
+static bool open_models(struct vr_front *f, struct vr_err *err)
 {
-    struct stat st = { 0 };
-    if (stat(f->config->model_path, &st) != 0) st.st_size = 0;
-    char text[600];
-    snprintf(text, sizeof text, "%s %.400s %lld %lld", VR_VERSION, f->config->model_path, (long long)st.st_size,
-             (long long)st.st_mtime);
-    uint64_t h = vr_hash(text, strlen(text), 0);
-    snprintf(f->fingerprint, sizeof f->fingerprint, "vr_%012llx", (unsigned long long)(h & 0xffffffffffff));
+    const struct vr_server_config *c = f->config;
+    f->models = calloc(c->n_models, sizeof *f->models);
+    if (!f->models) return vr_fail_nomem(err, "starting the server");
+    for (; f->n_models < c->n_models; f->n_models++)
+        if (!vr_served_open(&f->models[f->n_models], f, &c->models[f->n_models], err)) return f->n_models++, false;
+    return true;
+}
+
+static void say_where(const struct vr_front *f)
+{
+    char host[VR_MAX_HOST];
+    for (const char *next = f->config->host; next;) {
+        next = vr_host_next(next, host);
+        bool v6 = strchr(host, ':') != NULL;
+        vr_log(VR_INFO, "listening on %s://%s%s%s:%u%s", f->tls ? "https" : "http", v6 ? "[" : "", host, v6 ? "]" : "",
+               f->port, vr_auth_has_keys(f->auth) ? ", with API keys" : "");
+    }
 }
 
 static bool front_open(struct vr_front *f, struct event **signals, struct vr_err *err)
 {
     const struct vr_server_config *c = f->config;
     f->base = event_base_new();
-    if (!f->base || !vr_calls_init(&f->calls)) return vr_fail_nomem(err, "starting the server");
-    vr_json_add_string(&f->model_json, c->model_id);
+    vr_clients_init(&f->clients, 2 * (size_t)(c->limits.max_connections + VR_SPARE_CONNS));
+    if (f->base) f->readers = vr_readers_new(f->base, &f->clients);
+    f->responses = vr_responses_new(VR_RESPONSES_CLIENT_BYTES, VR_RESPONSES_BYTES);
+    if (!f->readers || !f->responses || !vr_calls_init(&f->calls)) return vr_fail_nomem(err, "starting the server");
     f->started_ms = vr_now_ms();
     f->started_unix = time(NULL);
-    make_fingerprint(f);
+    if (!open_models(f, err)) return false;
     f->auth = make_auth(c, c->api_keys, err);
     if (!f->auth || (c->tls_cert && !(f->tls = vr_tls_open(c->tls_cert, c->tls_key, err))) || !vr_conns_open(f, err))
         return false;
@@ -149,13 +157,12 @@ static bool front_open(struct vr_front *f, struct event **signals, struct vr_err
         signals[i] = evsignal_new(f->base, numbers[i], again ? on_reload : on_stop, f);
         if (!signals[i] || event_add(signals[i], NULL) != 0) return vr_fail_nomem(err, "starting the server");
     }
-    bool v6 = strchr(c->host, ':') != NULL;
+    vr_reserve_fill(&f->reserve);
     f->tasks = vr_tasks_new(f->base, MAX_PLANS, MAX_PLANS_WAITING);
     f->live_feed = vr_live_feed_new(f);
     if (!f->tasks || !f->live_feed) return vr_fail_nomem(err, "starting the server");
-    vr_log(VR_INFO, "listening on %s://%s%s%s:%u%s", f->tls ? "https" : "http", v6 ? "[" : "", c->host, v6 ? "]" : "",
-           f->port, vr_auth_has_keys(f->auth) ? ", with API keys" : "");
-    return vr_worker_open(f, err);
+    say_where(f);
+    return vr_fleet_open(f, err);
 }
 
 static void front_close(struct vr_front *f, struct event **signals)
@@ -163,14 +170,22 @@ static void front_close(struct vr_front *f, struct event **signals)
     vr_conns_close(f);
     vr_live_feed_free(f->live_feed);
     vr_tasks_free(f->tasks);
-    vr_worker_close(f);
-    vr_calls_done(&f->calls);
+    vr_fleet_close(f);
+    for (size_t i = 0; i < f->n_models; i++) vr_worker_close(&f->models[i].engine);
+    vr_reserve_release(&f->reserve);
+    vr_readers_free(f->readers);
+    vr_responses_free(f->responses);
+    vr_buf_done(&f->gpus_json);
+    vr_folder_list_done(&f->folder);
+    vr_calls_done(f);
+    for (size_t i = 0; i < f->n_models; i++) vr_served_close(&f->models[i]);
+    free(f->models);
+    vr_clients_done(&f->clients);
     for (size_t i = 0; i < N_SIGNALS; i++)
         if (signals[i]) event_free(signals[i]);
     if (f->base) event_base_free(f->base);
     SSL_CTX_free(f->tls);
     vr_auth_free(f->auth);
-    vr_buf_done(&f->model_json);
 }
 
 bool vr_server_run(const struct vr_server_config *c, int *signal_number, struct vr_err *err)
@@ -186,7 +201,6 @@ bool vr_server_run(const struct vr_server_config *c, int *signal_number, struct 
     VR_AUTO_FREE struct vr_front *f = calloc(1, sizeof *f);
     if (!f) return vr_fail_nomem(err, "starting the server");
     f->config = &own;
-    f->engine.fd = -1;
     bool ok = front_open(f, signals, err);
     if (ok) event_base_dispatch(f->base);
     *signal_number = f->second_signal;

@@ -1,22 +1,24 @@
-// The four parts of the page, as people use them: with a mouse, with a keyboard alone, on a phone, in light and dark.
+// The parts of the page, as people use them: with a mouse, with a keyboard alone, on a phone, in light and dark.
 import fs from 'node:fs';
 import path from 'node:path';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { build, binary, equal, eventually, ok, runAll, scratchFile, serve, sleep, test } from './lib.mjs';
+import { hub } from './hub.mjs';
 import { cramped, faint, nameless, open } from './browser.mjs';
+import './models.mjs';
 
 const rig = path.join(process.env.VR_RIGS, '2x3090-2x3060.json');
-const parts = ['plan', 'whatif', 'chat', 'live'];
+const parts = ['plan', 'whatif', 'chat', 'live', 'models'];
 const shot = (page, name) => page.screenshot({ path: path.join(process.env.VR_SHOTS, `${name}.png`), fullPage: true });
 const state = (page, text) => page.waitForFunction((t) => document.getElementById('state').textContent.startsWith(t), text);
 
 // The real engine with a tiny model, for all tests that need no fault; and one that sees.
 const up = {};
-async function start(name, args) {
+async function start(name, args, env = {}) {
   if (up[name]) return up[name];
   const log = scratchFile(`${name}-log`), fd = fs.openSync(log, 'w');
   const child = spawn(binary, ['serve', process.env.VR_TINY, '--alias', 'tiny', '--port', '0', '--n-ctx', '2048', '--n-seq', '2', '--threads', '1', '--models-dir', path.join(build, 'models'), ...args],
-    { stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: scratchFile('state') } });
+    { stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: scratchFile('state'), ...env } });
   process.on('exit', () => child.kill('SIGKILL'));
   const url = await eventually(() => `the tiny model is up: ${fs.readFileSync(log, 'utf8')}`, async () => {
     if (child.exitCode !== null) throw new Error(fs.readFileSync(log, 'utf8'));
@@ -35,7 +37,7 @@ const last = (page) => page.locator('.message.assistant').last();
 // --- plan ---
 
 test('plan: bars of every device, layers by hover and by keyboard, reasons, what was left out', async () => {
-  const s = await serve({ args: ['--machine', rig, '--n-ctx', '8192'] });
+  const s = await serve({ args: ['--machine', rig, '--n-ctx', '8192', '--split-mode', 'layer'] });
   const page = await open(s.url);
   await page.waitForSelector('#panel-plan .device');
   const text = (await page.innerText('#panel-plan')).replaceAll('\u00a0', ' ');
@@ -44,7 +46,8 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   const plan = (await s.get('/api/plan')).json;
   // reasons by kind; a card that is left out is told once, below "Left out"
   const told = await page.locator('#panel-plan li[data-kind]').evaluateAll((all) => all.map((e) => e.dataset.kind));
-  equal(told, plan.reasons.map((r) => r.kind).filter((k) => k !== 'not_needed'), 'reasons');
+  const left_out = new Set(plan.excluded.map((e) => e.kind));
+  equal(told, plan.reasons.map((r) => r.kind).filter((k) => !left_out.has(k)), 'reasons');
   equal(plan.excluded.map((x) => [x.id, x.kind]), ['CUDA1', 'CUDA2', 'CUDA3'].map((id) => [id, 'not_needed']), 'excluded');
   ok(!/left out: /.test(text), 'the heading says it');
   const bar = page.locator('#panel-plan .bar').first();
@@ -65,6 +68,19 @@ test('plan: bars of every device, layers by hover and by keyboard, reasons, what
   await page.getByText('Equivalent llama.cpp flags').click();
   await page.getByRole('button', { name: 'Copy' }).first().click();
   ok(/^llama-server -ngl 41 /.test(await page.evaluate(() => navigator.clipboard.readText())), 'the flags');
+  await page.end();
+});
+
+test('plan: a part of every layer on each of two devices', async () => {
+  const s = await serve({ args: ['--machine', rig] });
+  const page = await open(s.url);
+  await page.waitForSelector('#panel-plan .device');
+  const plan = (await s.get('/api/plan')).json, text = (await page.innerText('#panel-plan')).replaceAll('\u00a0', ' ');
+  equal([plan.split_mode, plan.devices.map((d) => d.share)], ['tensor', [0.5, 0.5]]);
+  await shot(page, 'plan-tensor');
+  for (const part of ['of layers 0–39, output', 'Split mode tensor']) ok(text.includes(part), `'${part}' is missing in ${text}`);
+  for (const d of (await page.locator('#panel-plan .device').all()).slice(0, 2))
+    ok(/^part of layer 0/.test(await d.locator('.seg').first().getAttribute('aria-label')), 'its parts');
   await page.end();
 });
 
@@ -131,6 +147,23 @@ test('what if: cards by search, count, context and cache; the plan follows at on
   await page.getByRole('button', { name: 'Remove one RTX 5090' }).click();
   ok(!(await page.locator('.cards [data-name="RTX 5090"]').count()), 'removed');
   await verdict('It fits');
+  await page.end();
+});
+
+test('what if: a model on Hugging Face, all of a repository and then one', async () => {
+  const h = await hub({ 'org/Tiny-GGUF': { 'Tiny-Q4_K_M.gguf': process.env.VR_TINY, 'Tiny-Q8_0.gguf': process.env.VR_TINY } });
+  const s = await serve({ env: { ...h.env, HOME: scratchFile('home'), XDG_CACHE_HOME: '' } });
+  const page = await open(s.url, { hash: 'whatif', allow: [/status of 400/] });
+  await page.fill('#wi-hub', 'org/Tiny-GGUF'); // hf: may be left out
+  await page.press('#wi-hub', 'Tab');
+  await page.waitForFunction(() => /is the one to take/.test(document.querySelector('#panel-whatif .verdict').textContent));
+  await page.locator('#panel-whatif .result .chip').first().click();
+  await page.waitForSelector('#panel-whatif .result .device');
+  equal(await page.inputValue('#wi-hub'), 'hf:org/Tiny-GGUF:Tiny-Q4_K_M');
+  await page.fill('#wi-hub', 'hf:org/None-GGUF');
+  await page.press('#wi-hub', 'Tab');
+  await page.waitForFunction(() => /None-GGUF/.test(document.querySelector('#panel-whatif .verdict').textContent));
+  h.close();
   await page.end();
 });
 
@@ -275,7 +308,7 @@ test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent a
   const [w, hh] = await page.evaluate(async (url) => { const i = new Image(); i.src = url; await i.decode(); return [i.naturalWidth, i.naturalHeight]; }, parts[1].image_url.url);
   ok(Math.max(w, hh) <= 1536 && Math.abs(w / hh - 5 / 3) < 0.01 && parts[1].image_url.url.length <= 1 << 20, `${w} x ${hh}, ${parts[1].image_url.url.length} bytes`);
   await answered(page);
-  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  equal(await last(page).getByRole('alert').allTextContents(), [], 'no error');
   equal([await page.locator('.message.user .shown img').count(), await page.locator('.thumbs img').count()], [2, 0]);
   await shot(page, 'chat-pictures');
   // a conversation goes on with them, also after a reload
@@ -288,7 +321,7 @@ test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent a
   body = (await asked).postDataJSON();
   equal([body.messages[0].content.length, body.messages.at(-1).content], [3, 'and now?']);
   await answered(page, 2);
-  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  equal(await last(page).getByRole('alert').allTextContents(), [], 'no error');
   // editing brings them back; a picture needs no words
   await page.locator('.message.user').first().getByRole('button', { name: 'Edit' }).click();
   await thumbs(page, 2);
@@ -297,7 +330,7 @@ test('chat: pictures are chosen, pasted, dropped, removed, sent, kept and sent a
   await send(page, '');
   equal((await asked).postDataJSON().messages.at(-1).content.map((p) => p.type), ['image_url']);
   await answered(page);
-  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  equal(await last(page).getByRole('alert').allTextContents(), [], 'no error');
   // what is no picture
   await page.setInputFiles('#ch-file', { name: 'notes.png', mimeType: 'image/png', buffer: Buffer.from('not a picture') });
   await page.waitForFunction(() => /notes\.png is not an image/.test(document.querySelector('.dock [role="status"]').textContent));
@@ -345,7 +378,7 @@ test('chat: a model that cannot see is not offered pictures, and old ones are no
   await send(page, 'go on');
   equal((await asked).postDataJSON().messages.map((m) => m.content), ['look', 'well', 'go on']);
   await answered(page, 2);
-  equal(await last(page).getByRole('alert').count(), 0, 'no error');
+  equal(await last(page).getByRole('alert').allTextContents(), [], 'no error');
   await page.end();
 });
 
@@ -428,6 +461,40 @@ test('live: tokens, slots, devices, log; a reload keeps the history', async () =
   await page.end();
 });
 
+// --- other machines ---
+
+test('a node: what it lends and the way there, in the plan and live', async () => {
+  const folders = { attic: scratchFile('attic'), desk: scratchFile('desk') };
+  const home = (who) => ({ ...process.env, XDG_CONFIG_HOME: folders[who], XDG_CACHE_HOME: folders[who] });
+  const token = /vram-node-[0-9a-f-]+/.exec(execFileSync(binary, ['node', '--init', '--name', 'attic'], { env: home('attic'), encoding: 'utf8' }))[0];
+  const log = scratchFile('node-log'), fd = fs.openSync(log, 'w');
+  const node = spawn(binary, ['node', '--name', 'attic', '--listen', '127.0.0.1:0', '--gpus', 'RTX 3060 12GB', '--lend-mib', '400', '--threads', '1', '--tensor-cache-gib', '0'], { stdio: ['ignore', fd, fd], env: home('attic') });
+  process.on('exit', () => node.kill('SIGKILL'));
+  const port = await eventually(() => fs.readFileSync(log, 'utf8'), () => /port (\d+)/.exec(fs.readFileSync(log, 'utf8'))?.[1]);
+  execFileSync(binary, ['node', '--nodes', `127.0.0.1:${port}`, '--join', token], { env: home('desk') });
+  const s = await start('borrowing', ['--gpus', 'none', '--nodes', 'attic', '--tensor-split', '1', '--reserve-mib', '1'], { XDG_CONFIG_HOME: folders.desk });
+  const plan = await (await fetch(`${s.url}/api/plan`)).json();
+  equal(plan.nodes.map((n) => [n.name, n.devices, n.lent_bytes]), [['attic', ['attic/CUDA0'], 400 * 1048576]]);
+  const d = plan.devices[0];
+  equal(plan.nodes[0].used_bytes, d.model_bytes + d.context_bytes + d.compute_bytes, 'used');
+  const metrics = await (await fetch(`${s.url}/metrics`)).text();
+  for (const part of ['node_devices 1', `node_lent_bytes{node="attic"} ${400 * 1048576}`, `node_used_bytes{node="attic"} ${plan.nodes[0].used_bytes}`, 'node_round_trip_seconds{node="attic"} ', 'node_bytes_per_second{node="attic"} '])
+    ok(metrics.includes(`vram_llm_${part}`), `'${part}' is missing in ${metrics}`);
+  for (const [name, how] of [['light', {}], ['dark', { dark: true, width: 390, height: 844 }]]) {
+    const page = await open(s.url, how);
+    await page.waitForSelector('#panel-plan .device');
+    const told = (await page.innerText('#panel-plan [data-node="attic"]')).replaceAll('\u00a0', ' ');
+    ok(/^attic: lends 400 MiB on attic\/CUDA0, .* of it used; [\d.]+ GB\/s each way, [\d.]+ ms there and back$/.test(told), told);
+    equal([await faint(page), await cramped(page)], [[], []], name);
+    await shot(page, `nodes-plan-${name}`);
+    await page.click('#tab-live');
+    await page.waitForFunction(() => /lent by attic/.test(document.querySelector('.live-devices').innerText));
+    ok(!/virtual/.test(await page.innerText('.live-devices')), 'it is no virtual GPU of this machine');
+    await shot(page, `nodes-live-${name}`);
+    await page.end();
+  }
+});
+
 // --- states ---
 
 test('a model that loads, an engine that restarts, a server that goes away', async () => {
@@ -481,7 +548,7 @@ test('an API key is asked for once, refused when wrong, and kept for the tab alo
 // --- for everyone ---
 
 test('by keyboard alone, from the top to an answer', async () => {
-  const s = await serve({ args: ['--machine', rig] });
+  const s = await serve({ args: ['--machine', rig, '--split-mode', 'layer'] });
   const page = await open(s.url);
   await page.waitForSelector('#panel-plan .device');
   const at = () => page.evaluate(() => { const e = document.activeElement; return e.id || e.getAttribute('aria-label') || e.textContent.trim().slice(0, 30); });
@@ -509,8 +576,8 @@ test('by keyboard alone, from the top to an answer', async () => {
   await answered(page);
   await page.focus('#tab-chat');
   await page.keyboard.press('End');
-  equal(await at(), 'tab-live');
-  equal(await page.evaluate(() => location.hash), '#live');
+  equal(await at(), 'tab-models');
+  equal(await page.evaluate(() => location.hash), '#models');
   equal(await nameless(page), [], 'names');
   await page.end();
 });
@@ -550,7 +617,7 @@ test('the theme can be chosen, and stays', async () => {
   await page.end();
 });
 
-test('a phone: no sideways scrolling, targets for thumbs, all four parts work', async () => {
+test('a phone: no sideways scrolling, targets for thumbs, all parts work', async () => {
   const s = await serve({ args: ['--machine', rig, '--n-ctx', '8192'] });
   const page = await open(s.url, { width: 390, height: 844, touch: true });
   await page.waitForSelector('#panel-plan .device');

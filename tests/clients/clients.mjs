@@ -1,14 +1,16 @@
 // Real clients against the server: openai, the AI SDK, LangChain. Over the fake engine by default; with VR_CLIENT_URL
 // against a server that is up, where the text is the model's own business: VR_CLIENT_MODEL names its model,
 // VR_CLIENT_EMBEDDINGS=1 says that it embeds, VR_CLIENT_TOOLS=1 that it is good enough to call tools.
-import OpenAI from 'openai';
+import fs from 'node:fs';
+import path from 'node:path';
+import OpenAI, { toFile } from 'openai';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { generateText, streamText, generateObject, embed, embedMany, tool as aiTool, stepCountIs, APICallError } from 'ai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { ChatOpenAI, OpenAIEmbeddings, OpenAI as LangCompletions } from '@langchain/openai';
 import { tool as langTool } from '@langchain/core/tools';
 import { z } from 'zod';
-import { equal, eventually, ok, runAll, serve, skip, test } from './lib.mjs';
+import { equal, eventually, ok, runAll, scratchFile, serve, skip, test } from './lib.mjs';
 
 const real = process.env.VR_CLIENT_URL;
 const model = process.env.VR_CLIENT_MODEL ?? 'm';
@@ -161,6 +163,32 @@ test('openai: embeddings, as the client asks for them and as floats', async () =
   a.data[1].embedding.forEach((x, i) => ok(Math.abs(x - b.data[1].embedding[i]) < 1e-6, 'the same'));
 });
 
+// A WAV file of silence.
+function wav(n) {
+  const b = Buffer.alloc(44 + 2 * n);
+  b.write('RIFF', 0); b.writeUInt32LE(36 + 2 * n, 4); b.write('WAVEfmt ', 8); b.writeUInt32LE(16, 16); b.writeUInt16LE(1, 20); b.writeUInt16LE(1, 22);
+  b.writeUInt32LE(16000, 24); b.writeUInt32LE(32000, 28); b.writeUInt16LE(2, 32); b.writeUInt16LE(16, 34); b.write('data', 36); b.writeUInt32LE(2 * n, 40);
+  return b;
+}
+
+test('openai: transcriptions, whole, as text, streamed, and translations', async () => {
+  if (real) return skip; // it need not have ears
+  const [client] = await openai(), file = () => toFile(wav(100), 'speech.wav');
+  const r = await client.audio.transcriptions.create({ file: await file(), model, prompt: 'say:hello there', temperature: 0.2, include: ['logprobs'] });
+  equal([r.text, r.usage.type, r.usage.total_tokens], ['hello there', 'tokens', r.usage.input_tokens + r.usage.output_tokens]);
+  equal(await client.audio.transcriptions.create({ file: await file(), model, prompt: 'say:hello there', response_format: 'text' }), 'hello there\n');
+  const all = [];
+  for await (const e of await client.audio.transcriptions.create({ file: await file(), model, prompt: 'say:a somewhat longer sentence', stream: true })) all.push(e);
+  const last = all.pop();
+  equal([last.type, last.text], ['transcript.text.done', 'a somewhat longer sentence']);
+  equal(all.map((e) => e.delta).join(''), last.text);
+  equal((await client.audio.translations.create({ file: await file(), model, prompt: 'say:in English' })).text, 'in English');
+  const large = await client.audio.transcriptions.create({ file: await toFile(wav(500000), 'long.wav'), model, prompt: 'say:a megabyte' });
+  equal(large.text, 'a megabyte');
+  const e = await fails(client.audio.transcriptions.create({ file: await file(), model, response_format: 'verbose_json' }));
+  ok(e instanceof OpenAI.BadRequestError && e.param === 'response_format' && /no times/.test(e.message), String(e));
+});
+
 test('openai: n', async () => {
   const [c] = await openai();
   const r = await c.chat.completions.create({ model, messages: user('tokens=3'), n: 3, ...few, temperature: 1 });
@@ -185,8 +213,8 @@ test('openai: errors have their classes', async () => {
   ok(unknown instanceof OpenAI.NotFoundError && unknown.param === 'model' && unknown.type === 'not_found_error', String(unknown));
   const bad = await fails(c.chat.completions.create({ model, messages: user('x'), temperature: 3 }));
   ok(bad instanceof OpenAI.BadRequestError && bad.param === 'temperature' && bad.code === 'invalid_value' && bad.requestID, String(bad));
-  const sound = await fails(c.chat.completions.create({ model, messages: user([{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }]) }));
-  ok(sound instanceof OpenAI.BadRequestError && /text and images only/.test(sound.message), String(sound));
+  const sound = await fails(c.chat.completions.create({ model, messages: user([{ type: 'file', file: { file_id: 'x' } }]) }));
+  ok(sound instanceof OpenAI.BadRequestError && /text, images and sound only/.test(sound.message), String(sound));
   if (real) {
     const long = await fails(c.chat.completions.create({ model, messages: user('word '.repeat(100000)) }));
     ok(long instanceof OpenAI.BadRequestError, String(long));
@@ -366,6 +394,25 @@ test('langchain: errors and abort', async () => {
     for await (const x of await c.stream('tokens=100000 delay=5 count to a million', { signal: gone.signal })) if (x.content && ++n === 3) gone.abort();
   })().catch(() => { });
   await eventually('nothing in flight', async () => (await (await fetch(s.url + '/api/status')).json()).requests.in_flight === 0);
+});
+
+test('several models: each client picks one by its name', async () => {
+  if (real) return skip('one model is up');
+  const folder = scratchFile('models');
+  fs.mkdirSync(folder);
+  const files = ['first', 'second'].map((name) => path.join(folder, name + '.gguf'));
+  for (const file of files) fs.symlinkSync(process.env.VR_MODEL, file);
+  const [c, s] = await openai({}, { models: files, ready: false });
+  equal((await c.models.list()).data.map((m) => m.id), ['first', 'second']);
+  for (const name of ['second', 'first']) {
+    equal((await c.chat.completions.create({ model: name, messages: user('tokens=2') })).model, name, 'openai');
+    const { text: said, response } = await generateText({ model: createOpenAICompatible({ name: 'local', baseURL: s.url + '/v1' })(name), prompt: 'tokens=2', maxRetries: 0 });
+    ok(said.length > 0 && response.modelId === name, `the AI SDK got ${response.modelId}`);
+    const lang = new ChatOpenAI({ model: name, apiKey: 'none', maxRetries: 0, configuration: { baseURL: s.url + '/v1' } });
+    equal((await lang.invoke('tokens=2')).response_metadata.model_name, name, 'LangChain');
+  }
+  const e = await fails(c.chat.completions.create({ model: 'secnd', messages: user('x') }));
+  ok(e.status === 404 && /second/.test(e.message), String(e));
 });
 
 runAll('clients');

@@ -9,8 +9,9 @@ test('a chat: its shape, its usage, its headers', async () => {
   const r = await ask(s, { model: 'm', messages: user('tokens=3 cached=2') }, undefined, { 'x-request-id': 'mine-1' });
   equal(r.status, 200);
   equal([r.headers.get('content-type'), r.headers.get('x-request-id')], ['application/json', 'mine-1']);
-  const { id, created, system_fingerprint, ...rest } = r.json;
-  ok(id === 'chatcmpl-mine-1' && created >= from && created <= Date.now() / 1000 && /^vr_/.test(system_fingerprint), 'head');
+  const { id, created, system_fingerprint, timings, ...rest } = r.json;
+  ok(id === 'chatcmpl-mine-1' && created >= from && created <= Date.now() / 1000 && /^b.*-vr_/.test(system_fingerprint), 'head');
+  equal([timings.cache_n, timings.prompt_n, timings.predicted_n], [2, 3, 3]);
   equal(rest, {
     object: 'chat.completion', model: 'm',
     choices: [{ index: 0, message: { role: 'assistant', content: 'token0 token1 token2 ', refusal: null }, logprobs: null, finish_reason: 'stop' }],
@@ -24,7 +25,7 @@ test('a stream: role first, text, finish, usage when asked, [DONE]', async () =>
   ok(/^text\/event-stream/.test(r.headers.get('content-type')), 'type');
   const e = events(r.text);
   equal(e.map((x) => x === '[DONE]' ? x : x.choices[0] ? [x.choices[0].delta, x.choices[0].finish_reason, x.usage] : x.usage.total_tokens), [
-    [{ role: 'assistant', content: '' }, null, null], [{ content: 'token0 ' }, null, null], [{ content: 'token1 ' }, null, null],
+    [{ role: 'assistant', content: null }, null, null], [{ content: 'token0 ' }, null, null], [{ content: 'token1 ' }, null, null],
     [{ content: 'token2 ' }, null, null], [{}, 'stop', null], 8, '[DONE]']);
   equal(new Set(e.slice(0, -1).map((x) => x.id)).size, 1, 'one id');
   equal(e[0].object, 'chat.completion.chunk');
@@ -136,14 +137,14 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ temperature: '1' }, ['temperature', 'invalid_type']],
     [{ top_p: -0.1 }, ['top_p', 'invalid_value']],
     [{ n: 0 }, ['n', 'invalid_value']], [{ n: 17 }, ['n', 'invalid_value']], [{ n: 1.5 }, ['n', 'invalid_type']],
-    [{ max_tokens: 0 }, ['max_tokens', 'invalid_value']],
-    [{ max_tokens: 5, max_completion_tokens: 5 }, ['max_tokens', 'invalid_value']],
+    [{ max_tokens: -2 }, ['max_tokens', 'invalid_value']],
+    [{ max_tokens: 5, max_completion_tokens: 6 }, ['max_tokens', 'invalid_value']], [{ max_tokens: 5, max_completion_tokens: 5 }, null], [{ max_tokens: -1 }, null], [{ top_k: 40.0 }, null],
     [{ seed: 12345678901234 }, null], [{ seed: 'x' }, ['seed', 'invalid_type']],
     [{ stop: 'a' }, null], [{ stop: ['a', 'b'] }, null], [{ stop: [] }, null],
     [{ stop: [''] }, ['stop', 'invalid_value']], [{ stop: [1] }, ['stop', 'invalid_value']],
     [{ stop: Array(17).fill('a') }, ['stop', 'too_many']], [{ stop: 'x'.repeat(257) }, ['stop', 'invalid_value']],
     [{ stream: 'yes' }, ['stream', 'invalid_type']],
-    [{ stream_options: { include_usage: true } }, ['stream_options', 'invalid_value']],
+    [{ stream_options: { include_usage: true } }, null],
     [{ stream: true, stream_options: { x: 1 } }, ['stream_options.x', 'unknown_parameter']],
     [{ logit_bias: { 15: -100 } }, null], [{ logit_bias: { x: 1 } }, ['logit_bias', 'invalid_value']],
     [{ logit_bias: { 15: 101 } }, ['logit_bias', 'invalid_value']],
@@ -155,7 +156,7 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ prompt: 'x' }, ['prompt', 'unknown_parameter']],
     [{ kind: 'chat' }, ['kind', 'unknown_parameter']],
     [{ user: 'u', metadata: { a: 'b' }, service_tier: 'auto', store: false, prompt_cache_key: 'k', safety_identifier: 's' }, null],
-    [{ store: true }, ['store', 'unsupported_parameter']],
+    [{ store: true, verbosity: 'low' }, null],
     [{ modalities: ['text'] }, null], [{ modalities: ['text', 'audio'] }, ['modalities', 'unsupported_parameter']],
     [{ audio: { voice: 'x' } }, ['audio', 'unsupported_parameter']], [{ prediction: {} }, ['prediction', 'unsupported_parameter']],
     [{ functions: [] }, ['functions', 'unsupported_parameter']], [{ function_call: 'auto' }, ['function_call', 'unsupported_parameter']],
@@ -178,7 +179,8 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ messages: [{ role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }] }, ...user('tokens=1')] }, null],
     [{ messages: [{ role: 'user', content: [{ type: 'refusal', refusal: 'no' }] }] }, ['messages[0].content[0]', 'invalid_value']],
     [{ messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] }, ['messages[0].content[0]', 'invalid_type']],
-    [{ messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] }, ['messages[0].content[0]', 'unsupported_content']],
+    [{ messages: [{ role: 'user', content: [{ type: 'input_audio', input_audio: {} }] }] }, ['messages[0].content[0]', 'invalid_type']],
+    [{ messages: [{ role: 'user', content: [{ type: 'file', file: {} }] }] }, ['messages[0].content[0]', 'unsupported_content']],
     [{ messages: [{ role: 'user', content: [{ type: 'text' }] }] }, ['messages[0].content[0].text', 'invalid_type']],
     [{ messages: [{ role: 'user', content: ['x'] }] }, ['messages[0].content[0]', 'invalid_type']],
     [{ messages: [{ role: 'tool', content: 'x' }] }, ['messages[0].tool_call_id', 'invalid_type']],
@@ -209,7 +211,7 @@ test('fields: a row each, refused by name or taken', async () => {
     [{ response_format: schema({ type: 'string', enum: Array(40000).fill('xxxxxxxxxx') }) }, ['response_format.json_schema.schema', 'schema_too_large']],
     [{ grammar: 'root ::= "a"' }, null], [{ grammar: '' }, ['grammar', 'invalid_value']],
     [{ grammar: 'root ::= ' + '('.repeat(60000) }, ['grammar', 'invalid_grammar']],
-    [{ grammar: 'root ::= "a"{100000}' }, ['grammar', 'invalid_grammar']],
+    [{ grammar: 'root ::= "a"{10000000}' }, ['grammar', 'invalid_grammar']],
     [{ grammar: 'x'.repeat(70000) }, ['grammar', 'invalid_value']],
     [{ grammar: 'root ::= "a"', response_format: { type: 'json_object' } }, ['grammar', 'invalid_value']],
   ];
@@ -223,9 +225,9 @@ test('fields: a row each, refused by name or taken', async () => {
   }
   equal(wrong, [], 'wrong');
   const others = [
-    ['/v1/completions', { prompt: 'a', suffix: '' }, null], ['/v1/completions', { prompt: 'a', suffix: 'x' }, 'suffix'],
+    ['/v1/completions', { prompt: 'a', suffix: '' }, null], ['/v1/completions', { prompt: 'a', suffix: 'x' }, null], ['/v1/completions', { prompt: ['a', 'b'], suffix: 'x' }, 'suffix'],
     ['/v1/completions', { prompt: 'a', best_of: 1 }, null], ['/v1/completions', { prompt: 'a', best_of: 2 }, 'best_of'],
-    ['/v1/completions', { prompt: [] }, 'prompt'], ['/v1/completions', { prompt: [1, 'a'] }, 'prompt'], ['/v1/completions', { prompt: [1, 2] }, null],
+    ['/v1/completions', { prompt: [] }, 'prompt'], ['/v1/completions', { prompt: [1, 'a'] }, null], ['/v1/completions', { prompt: [1, ['a']] }, 'prompt'], ['/v1/completions', { prompt: [1, 2] }, null],
     ['/v1/completions', { prompt: [[1, 2], 'a'] }, null], ['/v1/completions', { prompt: [[-1]] }, 'prompt'], ['/v1/completions', {}, 'prompt'],
     ['/v1/completions', { prompt: Array(20).fill('a'), n: 16 }, 'n'], ['/v1/completions', { prompt: 'a', messages: [] }, 'messages'],
     ['/v1/completions', { prompt: 'a', echo: true, logprobs: 2 }, 'echo'],
@@ -242,7 +244,8 @@ test('what the engine gets: the fields that are its own, and nothing else', asyn
   const s = await serve();
   const r = await ask(s, { model: 'm', user: 'u', temperature: 0.5, top_p: null, metadata: {}, stop: ['x'],
     messages: [{ role: 'user', content: 'dump', cache_control: {}, name: 'n' }] });
-  equal(JSON.parse(r.json.choices[0].message.content), { temperature: 0.5, stop: ['x'], messages: [{ role: 'user', content: 'dump', name: 'n' }], kind: 'chat' });
+  equal(JSON.parse(r.json.choices[0].message.content), { temperature: 0.5, stop: ['x'], messages: [{ role: 'user', content: 'dump', name: 'n' }], kind: 'chat', client: 1, tenant: 0 });
+  for (const mine of [{ tenant: 7 }, { client: 7 }]) equal((await ask(s, { model: 'm', ...mine, messages: user('dump') })).status, 400, 'whose it is, is not for clients to say');
 });
 
 test('errors of the engine: before the answer a status, within a stream an event', async () => {
@@ -281,8 +284,10 @@ test('a full queue gets 429 with Retry-After, and room comes back', async () => 
   equal([r.status, r.json.error.code, r.json.error.type], [429, 'queue_full', 'rate_limit_error']);
   ok(Number(r.headers.get('retry-after')) >= 1, 'Retry-After');
   equal((await ask(s, { model: 'm', prompt: 'a', n: 7 }, '/v1/completions')).status, 429, 'choices count');
-  open[0].close();
-  await eventually('room', async () => await s.metric('requests_in_flight') === 5);
+  await eventually('the engine has a request for each slot and one ahead', () => s.count('REQUEST') === 3);
+  equal(await s.metric('requests_waiting'), 3);
+  open.slice(0, 4).forEach((c) => c.close());
+  await eventually('room', async () => await s.metric('requests_in_flight') === 2);
   equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
   open.forEach((c) => c.close());
 });

@@ -10,8 +10,9 @@ const other = makeModel('other', '--vocab', 1024);
 const exact = ['--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
 const settings = ['--n-ctx', '8192', '--n-seq', '8', ...exact];
 const alone = await up(model, settings);
-const drafts = { itself: await up(model, [...settings, '--draft', model]), copy: await up(model, [...settings, '--draft', copy]),
-  stranger: await up(model, [...settings, '--draft', stranger]) };
+const fixed = [...settings, '--n-draft', '3']; // whether guesses pay is not the question here
+const drafts = { itself: await up(model, [...fixed, '--draft', model]), copy: await up(model, [...fixed, '--draft', copy]),
+  stranger: await up(model, [...fixed, '--draft', stranger]) };
 
 const base = { prompt: 'once upon a time', max_tokens: 60, temperature: 0, ignore_eos: true, cache_prompt: false };
 const words = [{ role: 'user', content: 'tell me about cards' }];
@@ -111,16 +112,16 @@ for (const s of [alone, ...Object.values(drafts)]) await s.stop();
 
 await test('to the end of the context', async () => {
   const small = ['--n-ctx', '256', ...exact], body = { ...base, max_tokens: 1000 };
-  const a = await up(model, small), b = await up(model, [...small, '--draft', copy]);
+  const a = await up(model, small), b = await up(model, [...small, '--draft', copy, '--n-draft', '3']);
   const want = await a.post('/v1/completions', body), got = await b.post('/v1/completions', body);
   same(texts(got), texts(want));
   must(want.choices[0].finish_reason === 'length' && want.usage.total_tokens >= 256, JSON.stringify(want.usage));
   await a.stop();
   await b.stop();
 });
+const few = ['--n-ctx', '1024', '--n-ubatch', '64', ...exact];
 await test('on virtual cards, to the byte', async () => {
-  const args = ['--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--reserve-mib', '1'];
-  const a = await up(model, args), b = await up(model, [...args, '--machine', machine(50, 34, 42), '--draft', copy]);
+  const a = await up(model, few), b = await up(model, [...few, '--reserve-mib', '1', '--machine', machine(50, 34, 42), '--draft', copy, '--n-draft', '3']);
   const plan = await b.get('/api/plan'), ready = (await b.get('/api/status')).engine.ready;
   const draft = plan.companions[0], card = ready.draft.devices.find((d) => d.name === draft.device);
   must(draft.id === 'draft' && card, JSON.stringify([plan.companions, ready.draft]));
@@ -130,12 +131,12 @@ await test('on virtual cards, to the byte', async () => {
   await b.stop();
 });
 await test('cards with less memory than they report', async () => {
-  const args = ['--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--reserve-mib', '1', '--machine', machine(22, 16), '--draft', copy];
+  const args = [...few, '--reserve-mib', '1', '--machine', machine(22, 16), '--draft', copy, '--n-draft', '3'];
   const s = await up(model, args, { VRAM_LLM_VIRTUAL: JSON.stringify([{ '*': { less: 5 } }]) });
   must((await s.get('/api/status')).engine.starts > 1, 'it came up at once: nothing was tested');
   const got = texts(await s.post('/v1/completions', base));
   await s.stop();
-  const a = await up(model, ['--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on']);
+  const a = await up(model, few);
   same(got, texts(await a.post('/v1/completions', base)));
   await a.stop();
 });

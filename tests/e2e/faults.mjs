@@ -19,7 +19,7 @@ const started = (s, n) => eventually(() => `start ${n}: ${s.text()}`, async () =
 });
 
 test('kill -9 the engine while 50 streams run: each ends with an error event, the next request works', async () => {
-  const s = await serve({ args: ['--max-queue', '100'], engine: { held: true }, ready: false }); // each engine comes up when it is told
+  const s = await serve({ args: ['--max-queue', '100'], engine: { held: true, n_seq: 64 }, ready: false }); // each engine comes up when it is told
   s.tell('load 100');
   await s.until('ok');
   const fds = s.fds();
@@ -111,7 +111,7 @@ const learnedIn = (s) => JSON.parse(fs.readFileSync(path.join(s.state, 'vram-llm
 
 test('out of memory at each stage: less for that device, a new plan, and it is remembered by its UUID', async () => {
   const starts = [oom('load', 10 * GiB), oom('context', 0.5 * GiB), oom('decode')];
-  const s = await serve({ env: cards, engine: { count: scratchFile('c'), starts } });
+  const s = await serve({ env: cards, args: ['--split-mode', 'layer'], engine: { count: scratchFile('c'), starts } });
   const plans = s.seen().filter((e) => e.kind === 'LOAD').map((e) => JSON.parse(e.json));
   equal(plans.length, 4, 'loads');
   const status = (await s.get('/api/status')).json.engine;
@@ -122,7 +122,8 @@ test('out of memory at each stage: less for that device, a new plan, and it is r
   const ids = Object.keys(learned);
   ok(ids.length >= 2 && ids.every((id) => id.startsWith('GPU-')), JSON.stringify(learned));
   const first = learned['GPU-22222222-aaaa-bbbb-cccc-000000000002'];
-  ok(first.hidden_bytes > free1 - 10 * GiB && first.hidden_bytes < free1 - 9 * GiB && first.free_bytes === free1, JSON.stringify(first));
+  const most = first.stage === 'load' ? free1 - 9 * GiB : free1; // the last one may have met it again
+  ok(first.hidden_bytes > free1 - 10 * GiB && first.hidden_bytes < most && first.free_bytes === free1, JSON.stringify(first));
   equal(Object.values(learned).map((r) => r.stage).sort().includes('decode'), true, 'stages');
   const c = stream(s, 'tokens=50 delay=5 failed_after=5');
   await c.until(() => c.text().includes('engine_died'));
@@ -138,7 +139,7 @@ test('what was learned is used by the next start, and lowered by a load that sho
   fs.mkdirSync(path.dirname(file), { recursive: true });
   const start = async (devices, engine = {}, args = []) => {
     fs.writeFileSync(file, JSON.stringify({ devices }));
-    const s = await serve({ env: { ...cards, XDG_STATE_HOME: state }, engine, args });
+    const s = await serve({ env: { ...cards, XDG_STATE_HOME: state }, engine, args: ['--split-mode', 'layer', ...args] });
     const plan = (await s.get('/api/plan')).json;
     const visible = /CUDA_VISIBLE_DEVICES=([^\0]*)/.exec(fs.readFileSync(`/proc/${await enginePid(s)}/environ`, 'utf8'))?.[1];
     await s.stop();
@@ -196,6 +197,50 @@ test('while a plan is made again, /health answers; SIGTERM does not wait for it'
     s.tell('load 100');
     await s.until('ok');
   }
+});
+
+// Split mode tensor, in which the engine crashes with some models: whole layers next, remembered for this model, engine and machine.
+const tensor = ['--split-mode', 'tensor'];
+// Signals end it as they would without the sanitizers, whose handlers make an exit of them.
+const dies = { ...cards, ASAN_OPTIONS: [process.env.ASAN_OPTIONS, 'handle_segv=0', 'handle_sigfpe=0', 'handle_abort=0'].filter(Boolean).join(':') };
+const splitsIn = (s) => JSON.parse(fs.readFileSync(path.join(s.state, 'vram-llm', 'learned.json'))).splits;
+const modes = (s) => s.seen().filter((e) => e.kind === 'LOAD').map((e) => JSON.parse(e.json).split_mode);
+
+test('split mode tensor that ends the engine while it loads leads to whole layers, and is remembered', async () => {
+  for (const [how, why] of [[{ crash: 8 }, /signal 8/], [{ failed: { stage: 'load', aborted: true, message: 'the engine broke off: GGML_ASSERT(false) failed' } }, /GGML_ASSERT/]]) {
+    const s = await serve({ env: dies, args: tensor, engine: { tensor: how } });
+    equal(modes(s), ['tensor', 'layer'], 'loads');
+    const { json } = await s.get('/api/plan');
+    equal([json.split_mode, json.reasons[0].kind], ['layer', 'tensor_died'], s.text());
+    ok(/in split mode tensor; planning again with whole layers/.test(s.text()), s.text());
+    const [row, ...more] = splitsIn(s);
+    ok(more.length === 0 && why.test(row.why) && /devstral/i.test(row.model) && /^[0-9a-f]{16}$/.test(row.id), JSON.stringify(row));
+    await s.stop();
+    const env = { ...process.env, ...cards, XDG_STATE_HOME: s.state };
+    const doctor = execFileSync(binary, ['doctor'], { env, encoding: 'utf8' });
+    ok(/learned\s+.*split mode tensor made engine \S+ crash/.test(doctor) && why.test(doctor), doctor);
+    const again = await serve({ env: { ...cards, XDG_STATE_HOME: s.state }, args: tensor });
+    equal(modes(again), ['tensor'], 'who asks for it gets it');
+  }
+});
+
+test('split mode tensor that ends the engine at work leads to whole layers; other ends do not', async () => {
+  const s = await serve({ env: dies, args: tensor });
+  process.kill(await enginePid(s), 'SIGKILL');
+  await started(s, 2);
+  equal(modes(s), ['tensor', 'tensor'], 'somebody killed it: the same again');
+  process.kill(await enginePid(s), 'SIGSEGV');
+  await started(s, 3);
+  equal(modes(s), ['tensor', 'tensor', 'layer']);
+  equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+  process.kill(await enginePid(s), 'SIGSEGV');
+  await started(s, 4);
+  equal([modes(s).at(-1), splitsIn(s).length], ['layer', 1], 'layers are blamed for nothing');
+  const hangs = await serve({ env: cards, args: [...tensor, '--silent-seconds', '1'] });
+  const c = stream(hangs, 'stuck');
+  await started(hangs, 2);
+  equal(modes(hangs), ['tensor', 'layer'], 'one that hangs: ' + hangs.text());
+  c.close();
 });
 
 test('a file of what was learned that is broken is named', async () => {
@@ -265,7 +310,7 @@ test('a client that leaves while it sends costs nothing', async () => {
 });
 
 test('a reader that does not read is bounded and dropped, others do not notice', async () => {
-  const s = await serve({ args: ['--stall-seconds', '2'] });
+  const s = await serve({ args: ['--stall-seconds', '2'], engine: { n_seq: 16 } });
   const before = s.rss();
   const idle = Array.from({ length: 5 }, () => {
     const c = connect(s.port, { paused: true });
@@ -452,6 +497,19 @@ test('an engine that says nothing while it has work is replaced', async () => {
   await c.until(() => c.text().includes('engine_died'));
   await started(s, 2);
   equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+});
+
+// Its other threads answer, other streams even get their text: what counts is that something is computed.
+test('an engine that speaks and computes nothing is replaced', async () => {
+  const s = await serve({ args: ['--silent-seconds', '2'] });
+  const other = stream(s, 'tokens=100000 delay=20');
+  await other.until(() => other.text().includes('token3'));
+  equal((await s.get('/health')).status, 200);
+  const stuck = stream(s, 'stuck');
+  await other.until(() => other.text().includes('engine_died'));
+  await started(s, 2);
+  equal((await ask(s, { model: 'm', messages: user('tokens=1') })).status, 200);
+  stuck.close();
 });
 
 runAll('e2e faults');

@@ -45,7 +45,7 @@ export function control() {
 }
 
 // The port that a process listens on, of itself alone, whatever becomes of what it prints.
-function portOf(pid) {
+export function portOf(pid) {
   try {
     const inodes = new Set(fs.readdirSync(`/proc/${pid}/fd`).map((fd) => { try { return /^socket:\[(\d+)\]$/.exec(fs.readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1]; } catch { } }));
     for (const line of fs.readFileSync(`/proc/${pid}/net/tcp`, 'utf8').split('\n').slice(1)) {
@@ -55,20 +55,23 @@ function portOf(pid) {
   } catch { }
 }
 
-// Starts `serve`. engine: FAKE_ENGINE; stderr: a file; ready: wait until /health says ok; detached: a process group of its own
-export async function serve({ args = [], engine = {}, env = {}, stderr, ready = true, limit_fds, detached = false } = {}) {
+// The kernel shows the descriptors of a process without core dumps to root alone, and tests look at them.
+const visible = process.getuid() === 0 ? {} : { VRAM_LLM_CONFINE: 'off' };
+
+// Starts `serve`. models: what is served, words of the command line; engine: FAKE_ENGINE; stderr: a file; ready: wait until /health says ok; detached: a process group of its own
+export async function serve({ models = [model, '--alias', 'm'], args = [], engine = {}, env = {}, stderr, ready = true, limit_fds, detached = false } = {}) {
   const log = stderr ?? scratchFile('log');
   const events = scratchFile('events');
   const state = scratchFile('state');
   const { file, tell } = control();
   const fd = fs.openSync(log, stderr ? 'w' : 'a');
-  const words = ['serve', model, '--alias', 'm', '--port', '0', '--engine-program', fakeEngine, ...args];
+  const words = ['serve', ...models, '--port', '0', '--engine-program', fakeEngine, ...args];
   const [command, all] = limit_fds
     ? ['bash', ['-c', `ulimit -n ${limit_fds}; exec "$0" "$@"`, binary, ...words]]
     : [binary, words];
   const child = spawn(command, all, {
     stdio: ['ignore', 'ignore', fd], detached,
-    env: { ...process.env, XDG_STATE_HOME: state, FAKE_ENGINE: JSON.stringify({ log: events, control: file, ...engine }), ...env },
+    env: { ...process.env, ...visible, XDG_STATE_HOME: state, FAKE_ENGINE: JSON.stringify({ log: events, control: file, ...engine }), ...env },
   });
   fs.closeSync(fd);
   const s = {
@@ -127,8 +130,9 @@ export async function serve({ args = [], engine = {}, env = {}, stderr, ready = 
 // --- raw sockets ---
 
 // A socket with everything that came so far; until(fn) waits for it to hold what fn looks for.
-export function connect(port, { paused = false } = {}) {
-  const socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
+// `from`: its own address; any of 127.0.0.0/8 is this computer, and another client.
+export function connect(port, { paused = false, from } = {}) {
+  const socket = net.connect({ port, host: '127.0.0.1', noDelay: true, localAddress: from });
   const c = { socket, data: Buffer.alloc(0), closed: false, error: null };
   let wake = () => { };
   if (!paused) socket.on('data', (d) => { c.data = Buffer.concat([c.data, d]); wake(); });

@@ -2,7 +2,8 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import { ask, connect, equal, eventually, model, ok, raw, runAll, scratchFile, serve, test } from './lib.mjs';
+import { hub } from './hub.mjs';
+import { ask, build, connect, equal, eventually, model, ok, raw, runAll, scratchFile, serve, test } from './lib.mjs';
 
 const get = (s, where, headers = {}) => fetch(s.url + where, { headers });
 
@@ -106,23 +107,49 @@ test('plans that cannot be made are refused with a sentence', async () => {
   ok(!fs.existsSync(evil), 'no option came through');
 });
 
-test('models of --models-dir, and nothing outside of it', async () => {
+test('models of --models-dir, and no other file', async () => {
   const dir = scratchFile('models');
   fs.mkdirSync(path.join(dir, 'org'), { recursive: true });
-  fs.linkSync(model, path.join(dir, 'org', 'mine.gguf'));
+  execFileSync('cp', ['--sparse=always', model, path.join(dir, 'org', 'mine.gguf')]); // it is mostly a hole
   fs.symlinkSync(model, path.join(dir, 'link.gguf'));
   const s = await serve({ args: ['--models-dir', dir] });
   const list = (await s.get('/api/models')).json;
-  equal(list.models.map((m) => m.id), ['org/mine.gguf']);
+  equal(list.models.map((m) => m.id), ['link', 'org/mine']);
   equal([list.loaded, list.models_dir, list.models[0].bytes], ['m', true, fs.statSync(model).size]);
-  const r = await ask(s, { model: 'org/mine.gguf', gpus: 'RTX 3090' }, '/api/plan');
-  equal([r.status, r.json.model.n_layers], [200, 40]);
-  for (const evil of ['link.gguf', 'org/../link.gguf', './org/mine.gguf', 'org/mine.gguf/..'])
+  for (const id of ['org/mine', 'org/mine.gguf', 'link']) {
+    const r = await ask(s, { model: id, gpus: 'RTX 3090' }, '/api/plan');
+    equal([r.status, r.json.model.n_layers], [200, 40], id);
+  }
+  for (const evil of ['org/../link.gguf', './org/mine.gguf', 'org/mine.gguf/..', model, 'ine', '/mine'])
     equal((await ask(s, { model: evil, gpus: 'RTX 3090' }, '/api/plan')).status, 404, evil);
   equal((await (await serve()).get('/api/models')).json.models, [], 'none without the option');
   const wrong = await serve({ args: ['--models-dir', '/nowhere'], ready: false });
   await wrong.ended;
   ok(/--models-dir: \/nowhere is not a directory/.test(wrong.text()), wrong.text());
+});
+
+test('models on the hub: from their headers, and only where the server may ask it', async () => {
+  const file = scratchFile('tiny.gguf');
+  execFileSync(path.join(build, 'tests', 'tiny-model'), [file, '--layers', '3']);
+  const h = await hub({ 'org/Tiny-GGUF': { 'Tiny-Q4_K_M.gguf': file, 'Tiny-Q8_0.gguf': file } });
+  const env = { ...h.env, HOME: scratchFile('home'), XDG_CACHE_HOME: '' };
+  const s = await serve({ env });
+  equal((await s.get('/api/models')).json.hub, true);
+  const one = await ask(s, { model: 'hf:org/Tiny-GGUF:Q4_K_M', gpus: 'RTX 3090' }, '/api/plan');
+  equal([one.status, one.json?.fits, one.json?.model.n_layers], [200, true, 3], one.text.slice(0, 300));
+  const all = await ask(s, { model: 'hf:org/Tiny-GGUF', gpus: 'RTX 3090' }, '/api/plan');
+  equal([all.json.repository, all.json.models.map((m) => m.id)], ['hf:org/Tiny-GGUF', ['Tiny-Q4_K_M', 'Tiny-Q8_0']], all.text.slice(0, 300));
+  for (const [model, status, why] of [['hf:org/None-GGUF:Q8_0', 400, /None-GGUF/], ['hf:org/Tiny-GGUF:Q2_K', 400, /Q2_K/], [`hf:${'x'.repeat(1200)}`, 400, /bytes/], [`${h.url}/org/Tiny-GGUF/resolve/main/Tiny-Q8_0.gguf`, 404, /not found/]]) {
+    const r = await ask(s, { model, gpus: 'RTX 3090' }, '/api/plan');
+    equal(r.status, status, `${model.slice(0, 60)}: ${r.text}`);
+    ok(why.test(r.json.error.message), r.text);
+  }
+  const n = h.seen.length, open = await serve({ env, args: ['--host', '0.0.0.0', '--no-api-key'] });
+  equal((await ask(open, { model: 'hf:org/Tiny-GGUF:Q4_K_M' }, '/api/plan')).status, 403);
+  equal([(await open.get('/api/models')).json.hub, h.seen.length], [false, n], 'nobody was asked');
+  const told = await serve({ env, args: ['--host', '0.0.0.0', '--no-api-key', '--hub-plans'] });
+  equal((await ask(told, { model: 'hf:org/Tiny-GGUF:Q4_K_M', gpus: 'RTX 3090' }, '/api/plan')).status, 200);
+  h.close();
 });
 
 test('the table of cards', async () => {

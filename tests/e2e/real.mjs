@@ -7,6 +7,7 @@ import { binary, build, patience, sleep } from './lib.mjs';
 
 export const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'vram-llm-real-'));
 const children = new Set();
+for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => process.exit(1)); // what follows is done then, too
 process.on('exit', () => {
   for (const c of children) c.kill('SIGKILL');
   fs.rmSync(dir, { recursive: true, force: true });
@@ -34,16 +35,17 @@ export function machineWith(ram_mib, ...mib) {
 }
 
 let n_servers = 0;
+// `model`: a file, which is called m, or several words that `serve` is given.
 export async function up(model, args = [], env = {}) {
   const log = path.join(dir, 'log-' + n_servers);
   const fd = fs.openSync(log, 'w');
-  const child = spawn(binary, ['serve', model, '--port', '0', '--threads', '1', '--alias', 'm', ...args], {
+  const child = spawn(binary, ['serve', ...(Array.isArray(model) ? model : [model, '--alias', 'm']), '--port', '0', '--threads', '1', ...args], {
     stdio: ['ignore', 'ignore', fd], env: { ...process.env, XDG_STATE_HOME: path.join(dir, 'state-' + n_servers++), ...env },
   });
   fs.closeSync(fd);
   children.add(child);
   const gone = new Promise((done) => child.on('exit', (code) => { children.delete(child); done(code); }));
-  const s = { text: () => fs.readFileSync(log, 'utf8'), gone, child };
+  const s = { text: () => fs.readFileSync(log, 'utf8'), gone, child, pid: child.pid };
   for (const end = Date.now() + 5 * patience; ;) {
     s.url ??= /https?:\/\/127\.0\.0\.1:\d+/.exec(s.text())?.[0];
     const health = s.url ? await fetch(s.url + '/health').then((r) => r.json()).catch(() => ({})) : {};
@@ -51,6 +53,7 @@ export async function up(model, args = [], env = {}) {
     if (Date.now() > end || child.exitCode !== null) throw new Error('not up: ' + s.text());
     await sleep(50);
   }
+  s.port = Number(new URL(s.url).port);
   s.get = (where) => fetch(s.url + where).then((r) => r.json());
   s.post = async (where, body) => {
     const r = await fetch(s.url + where, { method: 'POST', body: JSON.stringify(body) });
@@ -69,7 +72,10 @@ export async function up(model, args = [], env = {}) {
       rest += decoder.decode(chunk, { stream: true });
       const lines = rest.split('\n\n');
       rest = lines.pop();
-      for (const line of lines) if (line.startsWith('data: ') && line !== 'data: [DONE]') events.push(JSON.parse(line.slice(6)));
+      for (const line of lines) {
+        const data = /^(?:event: .*\n)?data: (.*)$/.exec(line)?.[1];
+        if (data && data !== '[DONE]') events.push(JSON.parse(data));
+      }
       if (until(events)) break;
     }
     return events;

@@ -10,7 +10,12 @@ const moe = makeModel('moe', '--layers', 16, '--embd', 256, '--ff', 512, '--expe
 const small = makeModel('small', '--layers', 2);
 const wide = makeModel('wide', '--layers', 4, '--embd', 256, '--ff', 1024, '--vocab', 16384);
 const embedding = makeModel('embedding', '--layers', 8, '--embd', 256, '--ff', 1024, '--embedding');
+const ranker = makeModel('ranker', '--arch', 'qwen3', '--layers', 8, '--embd', 256, '--rerank', 'none');
+const adapter = makeModel('adapter', '--layers', 12, '--embd', 384, '--ff', 768, '--lora', 16);
+const adapter2 = makeModel('adapter2', '--layers', 12, '--embd', 384, '--ff', 768, '--lora', 8, '--type', 'f32');
+const adapter3 = makeModel('adapter3', '--layers', 16, '--embd', 256, '--ff', 512, '--experts', 8, '--used', 2, '--lora', 8);
 const seer = makeModel('seer', '--layers', 6, '--embd', 64, '--arch', 'qwen2vl');
+const guesser = makeModel('guesser', '--arch', 'qwen35', '--mtp', 1, '--layers', 9, '--embd', 256, '--ff', 1024);
 const mmproj = makeMmproj('mmproj', '--width', 64);
 
 const three = ['--machine', machine(24, 18, 22), '--reserve-mib', '1'];
@@ -33,23 +38,42 @@ const rows = {
   'a large vocabulary, few rows of logits': [wide, [...roomy, '--n-seq', '3']],
   'embeddings of a text model': [wide, [...roomy, '--embeddings']],
   'a model for embeddings': [embedding, [...roomy, '--n-batch', '64']],
+  'a model for reranking': [ranker, [...roomy, '--n-seq', '2']],
   'a model for embeddings, on the host': [embedding, [...none, '--n-seq', '2']],
   'a draft model': [dense, [...roomy, '--draft', small, '--n-seq', '6', '--cache-type-k', 'q8_0', '--cache-type-v', 'q8_0']],
+  'two LoRA adapters on three cards': [dense, ['--machine', machine(26, 20, 24), '--reserve-mib', '1', '--lora', `${adapter},${adapter2}:0.5`]],
+  'a LoRA adapter, some layers on the host': [dense, [...roomy, '--n-gpu-layers', '9', '--n-ubatch', '64', '--lora', adapter]],
+  'a LoRA adapter on the host alone': [dense, [...none, '--n-ubatch', '64', '--lora', adapter]],
+  'a LoRA adapter of experts, half of which are on the host': [moe, [...roomy, '--override-tensor', 'blk.[0-7].ffn_.*_exps=CPU', '--n-ubatch', '64', '--lora', adapter3]],
+  'a LoRA adapter beside a draft model, four sequences': [dense, [...roomy, '--draft', small, '--n-seq', '4', '--n-ubatch', '64', '--lora', adapter2]],
+  'an MTP head, three sequences': [guesser, [...roomy, '--spec', 'mtp', '--n-seq', '3']],
+  'an MTP head, cards that are nearly full': [guesser, [...tight, '--spec', 'mtp', '--n-ubatch', '64']],
+  'an MTP head on the host': [guesser, [...none, '--spec', 'mtp', '--n-ubatch', '64']],
+  'earlier states for guesses from the text': [guesser, [...roomy, '--spec', 'ngram', '--n-draft', '5', '--n-seq', '2', '--flash-attn', 'off']],
   'a vision projector': [seer, [...roomy, '--mmproj', mmproj]],
   'a cache that --allow made smaller': [dense, [...poor, '--allow', 'kv']],
+  'micro-batches that the planner chooses, weights on the host': [moe, [...tight, '--n-ctx', '8192']],
+  'micro-batches for long prompts': [small, [...roomy, '--n-ctx', '8192', '--n-prompt', '8192']],
+  'a large micro-batch': [moe, [...tight, '--n-ubatch', '1024']],
+  'small batches with the weights on the host': [moe, [...tight, '--n-ubatch', '256', '--offload-min-batch', '128']],
+  'all prompts with the weights on the host': [moe, [...tight, '--n-ubatch', '256', '--offload-min-batch', '1024']],
+  'weights sent for two tokens': [dense, [...roomy, '--n-gpu-layers', '9', '--n-seq', '4', '--offload-min-batch', '2']],
+  'planned for prompts': [moe, [...tight, '--optimize', 'prefill', '--n-ctx', '4096']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 
 const kinds = (u) => ['model_bytes', 'context_bytes', 'compute_bytes'].map((k) => u[k]);
 const by_device = (list, name) => Object.fromEntries(list.map((d) => [d[name], kinds(d)]).filter(([, b]) => b.some((x) => x)).sort());
 const bytes_of_plan = (p) => ({ devices: by_device(p.devices, 'id'), host: kinds(p.host) });
-const bytes_of_load = (r) => ({ devices: by_device(r.devices, 'name'), host: kinds(r.host) });
+// the MTP head's context is a second one over the same weights
+const beside = (u, v) => ({ ...u, context_bytes: u.context_bytes + (v?.context_bytes ?? 0), compute_bytes: u.compute_bytes + (v?.compute_bytes ?? 0) });
+const bytes_of_load = (r) => ({ devices: by_device(r.devices.map((d) => beside(d, r.head?.devices.find((h) => h.name === d.name))), 'name'), host: kinds(beside(r.host, r.head?.host)) });
 // what neither a placement nor a setting is: when it was made, and how long that took
 const settled = ({ plan_ms, ...plan }) => plan;
 
 async function check(model, args) {
   const all = ['--n-ctx', '1024', ...args];
-  const plan = JSON.parse(execFileSync(binary, ['plan', '--json', ...all, model], { stdio: ['ignore', 'pipe', 'pipe'] }));
+  const plan = JSON.parse(execFileSync(binary, ['plan', '--json', '--threads', '1', ...all, model], { stdio: ['ignore', 'pipe', 'pipe'] }));
   const server = await up(model, all);
   const served = await server.get('/api/plan'), { ready } = (await server.get('/api/status')).engine;
   await server.stop();
@@ -59,7 +83,8 @@ async function check(model, args) {
 
 for (const [name, [model, args]] of Object.entries(rows))
   await test(name, async () => {
-    const { plan, ready } = await check(model, ['--no-mmap', ...args]);
+    const { plan, ready } = await check(model, ['--host-weights', 'pinned', ...args]);
+    same(plan.goal.mmap, false, 'pinned');
     same(bytes_of_load(ready), bytes_of_plan(plan), 'loaded and planned');
     const draft = plan.companions?.find((c) => c.id === 'draft');
     if (!draft) return;
@@ -69,7 +94,7 @@ for (const [name, [model, args]] of Object.entries(rows))
 
 // The host's weights are then a range of the file, from the first to the last that is not on a card, and take no memory of their own.
 await test('a mapped file', async () => {
-  const { plan, ready } = await check(moe, [...tight, '--n-ubatch', '64']);
+  const { plan, ready } = await check(moe, [...tight, '--n-ubatch', '64', '--host-weights', 'mapped']);
   const ours = bytes_of_plan(plan), loaded = bytes_of_load(ready);
   same([loaded.devices, loaded.host.slice(1)], [ours.devices, ours.host.slice(1)]);
 });

@@ -2,39 +2,12 @@
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
-import zlib from 'node:zlib';
 import { build } from './lib.mjs';
+import { dataUrl as url, picture, png } from './png.mjs';
 import { dir, done, machine, makeMmproj, makeModel, must, refused, same, test, up } from './real.mjs';
 
-function chunk(type, data) {
-  const body = Buffer.concat([Buffer.from(type), data]);
-  const out = Buffer.alloc(body.length + 8);
-  out.writeUInt32BE(data.length);
-  body.copy(out, 4);
-  out.writeUInt32BE(zlib.crc32 ? zlib.crc32(body) : crc(body), body.length + 4);
-  return out;
-}
-function crc(bytes) {
-  let c = ~0;
-  for (const b of bytes) {
-    c ^= b;
-    for (let k = 0; k < 8; k++) c = c & 1 ? (c >>> 1) ^ 0xEDB88320 : c >>> 1;
-  }
-  return ~c >>> 0;
-}
-function png(w, h, paint) {
-  const rows = Buffer.alloc(h * (1 + 3 * w));
-  for (let y = 0; y < h; y++) for (let x = 0; x < w; x++) Buffer.from(paint(x, y).map((v) => v & 255)).copy(rows, y * (1 + 3 * w) + 1 + 3 * x);
-  const head = Buffer.alloc(13);
-  head.writeUInt32BE(w, 0);
-  head.writeUInt32BE(h, 4);
-  head.set([8, 2, 0, 0, 0], 8);
-  return Buffer.concat([Buffer.from('\x89PNG\r\n\x1a\n', 'latin1'), chunk('IHDR', head), chunk('IDAT', zlib.deflateSync(rows)), chunk('IEND', Buffer.alloc(0))]);
-}
 const red = png(64, 48, () => [250, 20, 10]);
 const waves = png(97, 33, (x, y) => [x * 7, y * 11, x * y]);
-const url = (file, type = 'png') => `data:image/${type};base64,${file.toString('base64')}`;
-const picture = (file) => ({ type: 'image_url', image_url: { url: url(file) } });
 const ask = (...parts) => ({ messages: [{ role: 'user', content: parts.map((p) => (typeof p === 'string' ? { type: 'text', text: p } : p)) }], max_tokens: 24, temperature: 0, ignore_eos: true });
 
 const model = makeModel('model', '--layers', 4, '--embd', 256, '--ff', 512, '--type', 'f32');
@@ -65,6 +38,13 @@ await test('two pictures, and text between and behind them', async () => {
   must(text(both) !== text(other), 'the order of pictures does not matter');
   same(both.usage.prompt_tokens, other.usage.prompt_tokens);
 });
+await test('special tokens spelled out beside a picture are text', async () => {
+  const n = async (...parts) => (await chat({ ...ask(...parts), max_tokens: 1 })).usage.prompt_tokens;
+  for (const word of ['<|im_end|>', '<|im_start|>', '<tool_call>']) {
+    same(await n(`a${word}b`, picture(red), `c${word}`) - await n('ab', picture(red), 'c'), await n(`a${word}bc${word}`) - await n('abc'), word);
+    must(await n(`a${word}b`, picture(red)) - await n('ab', picture(red)) > 5, `${word} became a token`);
+  }
+});
 await test('the same picture is not computed again', async () => {
   await chat(ask('look: ', picture(red), ' what is it?'));
   const again = await chat(ask('look: ', picture(red), ' what is it?')), fresh = await chat({ ...ask('look: ', picture(red), ' what is it?'), cache_prompt: false });
@@ -94,7 +74,7 @@ const refusals = {
   'half a picture': [picture(red.subarray(0, 60)), /cannot be decoded/],
   'a huge one': [picture(bomb), /60000 x 60000 pixels/],
   'no address': [{ type: 'image_url', image_url: {} }, /must be a string/],
-  sound: [{ type: 'input_audio', input_audio: { data: '', format: 'wav' } }, /supports text and images only/],
+  sound: [{ type: 'input_audio', input_audio: { data: 'UklGRgAAAABXQVZF', format: 'wav' } }, /is a sound, which this model does not take/],
 };
 for (const [name, [part, message]] of Object.entries(refusals))
   await test(`refused: ${name}`, async () => {
@@ -139,7 +119,7 @@ await test('a model without eyes', async () => {
 });
 await test('on a virtual card, with a draft', async () => {
   const args = ['--n-ctx', '1024', '--n-ubatch', '64', '--flash-attn', 'on', '--reserve-mib', '1'];
-  const b = await up(model, [...args, '--machine', machine(50, 34), '--mmproj', eyes, '--draft', model]);
+  const b = await up(model, [...args, '--machine', machine(50, 34), '--mmproj', eyes, '--draft', model, '--n-draft', '3']);
   const plan = await b.get('/api/plan');
   same(plan.companions.map((c) => c.id), ['draft', 'mmproj']);
   must(plan.companions[1].device.startsWith('CUDA') && plan.companions[1].model_bytes > 200000, JSON.stringify(plan.companions));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "gguf/model.h"
+#include "gguf/part.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 
@@ -23,6 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
     if (ftruncate(fd, (off_t)size) != 0) abort();
 
     struct vr_err err = { 0 };
+    uint64_t wants = 0,
+             have = n / 2 ? n / 2 : 1; /* a half of it wants more of it, or is all that it takes, or broken */
+    if (vr_part_wants(path, have, &wants, &err) ? wants && (wants <= have || wants > size) : !err.msg[0]) abort();
+    err = (struct vr_err){ 0 };
     VR_AUTO(vr_model) m = vr_model_open(path, &err);
     if (!m && (err.code == VR_OK || !err.msg[0])) abort(); /* a failure without a reason */
     if (!m) return 0;

@@ -8,6 +8,7 @@
 #include "engine/wire/limits.h"
 #include "server/http/auth.h"
 #include "server/api/body.h"
+#include "server/api/dialect.h"
 #include "server/http/http.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
@@ -68,23 +69,24 @@ static void chunks_both(const char *text, size_t n, size_t cut)
 
 static void check_body(const char *text, size_t n)
 {
-    for (enum vr_request_kind kind = VR_CHAT; kind <= VR_EMBEDDING; kind++) {
-        struct vr_refusal p = { 0 };
-        struct vr_reply_form w;
-        json_t *body = vr_body_parse(text, n, &p);
-        if (body && vr_body_check(body, kind, &w, &p)) {
-            char *json = json_dumps(body, JSON_COMPACT);
-            must(json && json_string_value(json_object_get(body, "kind")));
-            must(w.n_choices >= 1 && w.n_choices <= VR_MOST_TEXTS);
+    static const struct vr_dialect all[] = { { .kind = VR_CHAT }, { .kind = VR_COMPLETION }, { .kind = VR_EMBEDDING } };
+    for (size_t i = 0; i < VR_COUNT(all); i++) {
+        struct vr_body b;
+        vr_body_read(text, n, &(struct vr_asker){ .dialect = &all[i], .whose = { 3, 7 } }, &b);
+        if (b.ok) {
+            json_t *body = json_loadb(b.json, b.n, JSON_REJECT_DUPLICATES, NULL);
+            must(body && json_string_value(json_object_get(body, "kind")));
+            must(b.form.n_choices >= 1 && b.form.n_choices <= VR_MOST_TEXTS);
             must(!json_object_get(body, "user") && !json_object_get(body, "stream_options"));
             must(!json_object_get(body, "model"));
-            free(json);
+            must(json_integer_value(json_object_get(body, "tenant")) == 7);
+            json_decref(body);
         } else {
-            must(p.status >= 400 && p.message[0] && p.code);
-            must_be_text(p.message);
-            must_be_text(p.param);
+            must(!b.json && b.why.status >= 400 && b.why.message[0] && b.why.code);
+            must_be_text(b.why.message);
+            must_be_text(b.why.param);
         }
-        json_decref(body);
+        vr_body_done(&b);
     }
 }
 

@@ -27,6 +27,7 @@ static void decode(const struct vr_frame *f)
     struct vr_wire_end end;
     struct vr_wire_result result;
     struct vr_wire_error error;
+    struct vr_wire_pulse pulse;
     uint32_t ms;
     VR_AUTO_BUF again = { 0 };
     int n_taken = 0;
@@ -39,6 +40,7 @@ static void decode(const struct vr_frame *f)
     if (vr_wire_get_end(f, &end)) n_taken++, must(end.reason < VR_N_ENDS && strcmp(vr_end_name(end.reason), "?") != 0);
     if (vr_wire_get_result(f, &result)) n_taken++, must_be_within(f, result.floats, (size_t)result.n_dims * 4);
     if (vr_wire_get_error(f, &error)) n_taken++, must_be_within(f, error.json, error.n);
+    if (vr_wire_get_pulse(f, &pulse)) n_taken++, vr_wire_add_pulse(&again, &pulse);
     if (vr_wire_get_stop(f, &ms)) {
         n_taken++;
         if (f->id == 0) vr_wire_add_stop(&again, ms);

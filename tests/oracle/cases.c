@@ -218,6 +218,7 @@ static void add_batch(json_t *c)
 static void add_context(json_t *c)
 {
     static const int ctx[] = { 512, 2048, 4096, 5000, 8192, 16384, 32768, 65536, 131072 };
+    static const int offload[] = { 1, 8, 64, 200, 512, 65536 };
     json_object_set_new(c, "n_ctx", json_integer(ctx[draw(COUNT(ctx))]));
     if (chance(25))
         add_tiny_batch(c);
@@ -227,6 +228,7 @@ static void add_context(json_t *c)
     add_bool(c, "swa_full", false, 20);
     add_bool(c, "op_offload", true, 15);
     add_bool(c, "offload_kqv", true, 6);
+    if (chance(20)) json_object_set_new(c, "offload_min", json_integer(offload[draw(COUNT(offload))]));
     if (chance(25)) json_object_set_new(c, "n_outputs", json_integer(chance(50) ? 4 : 64));
 }
 
@@ -273,4 +275,213 @@ bool oracle_cases(const char *fixtures, size_t n, uint64_t seed, bool cuda12)
     for (size_t i = 0; i < n_rigs; i++) json_decref(rigs[i]);
     json_decref(models);
     return models != NULL;
+}
+
+/* --- split mode tensor --- */
+
+/* A random model of the llama family, with shapes that do not divide: head sizes, groups of heads, matrices whose rows
+ * are no multiple of 128, one head for all. */
+static json_t *make_model(char *name, size_t n)
+{
+    static const char *const types[] = { "q8_0", "q4_0", "f16", "q5_1", "q4_K", "q6_K", "mxfp4" };
+    static const int sizes[] = { 64, 64, 80, 96, 128, 128, 256 }, groups[] = { 1, 1, 2, 4, 5, 7, 8 };
+    const char *type = types[draw(COUNT(types))];
+    int block = strchr(type, 'K') ? 256 : 32, size = sizes[draw(COUNT(sizes))], group = groups[draw(COUNT(groups))];
+    int kv = chance(10) ? 1 : 1 + (int)draw(16), experts = chance(35) ? 8 << draw(4) : 0;
+    while (kv * group * size % block) kv++;
+    int ff = block * (1 + (int)draw((uint64_t)(8192 / block))), layers = 1 + (int)draw(24),
+        vocab = 2048 + (int)draw(60000);
+    snprintf(name, n,
+             "made:--layers %d --embd %d --heads %d --kv %d --ff %d --experts %d --used %d --type %s --vocab %d "
+             "--ctx 131072",
+             layers, kv * group * size, kv * group, kv, ff, experts, experts ? 1 + (int)draw(8) : 2, type, vocab);
+    return json_pack("{siss}", "blocks", layers, "arch", experts ? "made with experts" : "made");
+}
+
+/* Two to eight cards of a few kinds; one, once in a while. */
+static json_t *make_rig(void)
+{
+    static const struct {
+        const char *name, *cc;
+        int mib;
+    } cards[] = { { "NVIDIA GeForce RTX 3090", "8.6", 24576 },
+                  { "NVIDIA GeForce RTX 4090", "8.9", 24564 },
+                  { "NVIDIA GeForce RTX 5060 Ti", "12.0", 16311 },
+                  { "NVIDIA H100 80GB HBM3", "9.0", 81559 },
+                  { "Tesla T4", "7.5", 15360 },
+                  { "Tesla P40", "6.1", 24576 } };
+    json_t *rig = json_array();
+    size_t n = chance(4) ? 1 : 2 + draw(chance(50) ? 3 : 7), kind = draw(COUNT(cards));
+    for (size_t i = 0; i < n; i++) {
+        if (chance(25)) kind = draw(COUNT(cards));
+        json_array_append_new(rig, json_pack("{sssisiss}", "name", cards[kind].name, "total_mib", cards[kind].mib,
+                                             "free_mib", cards[kind].mib - 300, "cc", cards[kind].cc));
+    }
+    return rig;
+}
+
+static void add_shares(json_t *c, size_t n)
+{
+    json_t *split = json_array();
+    bool fine = chance(40);
+    size_t none = n > 1 && chance(8) ? draw(n) : n;
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(split, i == none ? json_integer(0)
+                                     : fine    ? json_real((double)(1 + draw(1000)) / 1000)
+                                               : json_integer((json_int_t)(1 + draw(4))));
+    json_object_set_new(c, "split", split);
+}
+
+static json_t *tensor_case(json_t *models, json_t *published, size_t i)
+{
+    size_t n_models = json_object_size(models), n_published = json_object_size(published);
+    size_t at = draw(2 * (n_models + n_published)); /* every second one is made up */
+    json_t *list = at < n_models ? models : published, *model, *rig = make_rig();
+    char made[256];
+    const char *name = made;
+    if (at < n_models + n_published) {
+        void *it = json_object_iter(list);
+        for (size_t k = at < n_models ? at : at - n_models; k; k--) it = json_object_iter_next(list, it);
+        name = json_object_iter_key(it);
+        model = json_incref(json_object_iter_value(it));
+    } else {
+        model = make_model(made, sizeof(made));
+    }
+    const char *arch = json_string_value(json_object_get(model, "arch"));
+    bool experts = strstr(arch, "moe") || strstr(arch, "gpt-oss") || strstr(arch, "experts");
+    size_t n_layers = (size_t)json_integer_value(json_object_get(model, "blocks")), n = json_array_size(rig);
+    json_t *c = json_pack("{sisssssO}", "id", (int)i, "model", name, "mode", "tensor", "devices", rig);
+    if (n > 2 && chance(20)) { /* some of them, from the end */
+        size_t n_order = 2 + draw(n - 1);
+        json_t *order = json_array();
+        for (size_t k = 0; k < n_order; k++) json_array_append_new(order, json_integer((json_int_t)(n - 1 - k)));
+        json_object_set_new(c, "order", order);
+        n = n_order;
+    }
+    if (chance(75)) add_shares(c, n);
+    if (chance(6)) json_object_set_new(c, "ngl", json_integer((json_int_t)draw(n_layers + 1)));
+    if (experts && chance(15)) json_object_set_new(c, "overrides", json_pack("[[ss]]", "ffn_.*_exps", "CPU"));
+    add_context(c);
+    const char *flash = json_string_value(json_object_get(c, "flash"));
+    if (!strcmp(flash, "off") && chance(80)) json_object_set_new(c, "flash", json_string("on"));
+    if (chance(70)) json_object_del(c, "offload_kqv");
+    if (json_object_get(c, "ngl") || json_object_get(c, "offload_kqv")) /* caches of the host are written */
+        json_object_set_new(c, "n_ctx", json_integer(2048));
+    json_object_set_new(c, "n_outputs", json_integer(chance(60) ? 4 : 16));
+    json_int_t n_ubatch = json_integer_value(json_object_get(c, "n_ubatch"));
+    if (n_ubatch % 4) /* graphs are reserved for as many tokens of each sequence */
+        json_object_set_new(c, "n_ubatch", json_integer(n_ubatch - n_ubatch % 4 + 4));
+    if (json_integer_value(json_object_get(c, "n_batch")) < 2048) json_object_del(c, "n_batch");
+    json_decref(model);
+    json_decref(rig);
+    return c;
+}
+
+bool oracle_tensor_cases(const char *fixtures, size_t n, uint64_t seed)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%s/models/index.json", fixtures);
+    json_t *models = json_load_file(path, 0, NULL);
+    snprintf(path, sizeof(path), "%s/published/index.json", fixtures);
+    json_t *published = json_load_file(path, 0, NULL);
+    bool ok = models && published;
+    if (!ok) fprintf(stderr, "%s: the fixtures cannot be read\n", fixtures);
+    for (size_t i = 0; ok && i < n; i++) {
+        state = seed * 0x2545f4914f6cdd1du + i;
+        state = draw(UINT64_MAX);
+        json_t *c = tensor_case(models, published, i);
+        json_dumpf(c, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(c);
+    }
+    json_decref(models);
+    json_decref(published);
+    return ok;
+}
+
+/* --- MTP heads and drafts --- */
+
+/* Hybrid models with a head, of the sizes that there are and of odd ones. */
+static void make_headed(char *name, size_t n, size_t *n_layers)
+{
+    static const struct {
+        int layers, embd, heads, kv, ff;
+    } shapes[] = { { 24, 1024, 8, 2, 3584 },   { 32, 2560, 16, 4, 9216 }, { 32, 4096, 16, 4, 12288 },
+                   { 64, 5120, 20, 4, 17408 }, { 9, 640, 5, 1, 1280 },    { 3, 384, 3, 3, 992 } };
+    static const char *const types[] = { "q8_0", "q4_0", "f16", "q5_1" };
+    size_t k = draw(COUNT(shapes));
+    snprintf(
+        name, n,
+        "made:--arch qwen35 --mtp 1 --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072",
+        shapes[k].layers, shapes[k].embd, shapes[k].heads, shapes[k].kv, shapes[k].ff, types[draw(COUNT(types))],
+        2048 + (int)draw(30000));
+    *n_layers = (size_t)shapes[k].layers + 1; /* with the head */
+}
+
+/* How many sequences. */
+static int add_guesser_context(json_t *c)
+{
+    static const int ctx[] = { 512, 4096, 5000, 16384, 65536 }, ubatch[] = { 64, 128, 512, 512, 1024 };
+    static const int seqs[] = { 1, 1, 2, 3, 4, 6 };
+    int n_seq = seqs[draw(COUNT(seqs))];
+    json_object_set_new(c, "n_ctx", json_integer(ctx[draw(COUNT(ctx))]));
+    json_object_set_new(c, "n_ubatch", json_integer(ubatch[draw(COUNT(ubatch))]));
+    json_object_set_new(c, "n_seq", json_integer(n_seq));
+    json_object_set_new(c, "flash", json_string(chance(75) ? "on" : "off"));
+    add_bool(c, "op_offload", true, 15);
+    return n_seq;
+}
+
+static json_t *head_case(json_t *rig, size_t i)
+{
+    char name[256];
+    size_t n_layers;
+    int guesses = chance(60) ? 3 : 1 + (int)draw(7);
+    make_headed(name, sizeof(name), &n_layers);
+    json_t *c = json_pack("{sisssO}", "id", (int)i, "model", name, "devices", rig);
+    add_placement(c, add_order(c, json_array_size(rig)), n_layers);
+    add_bool(c, "pipeline", true, 25);
+    int n_seq = add_guesser_context(c);
+    json_object_set_new(c, "guesses", json_integer(guesses));
+    json_object_set_new(c, "n_outputs", json_integer(n_seq + (n_seq < 4 ? n_seq : 4) * guesses));
+    if (chance(30) && !strcmp(json_string_value(json_object_get(c, "flash")), "on")) {
+        json_object_set_new(c, "type_k", json_string("q8_0"));
+        json_object_set_new(c, "type_v", json_string(chance(50) ? "q8_0" : "q4_0"));
+    }
+    return c;
+}
+
+/* Whole, on one device; its cache is f16 whatever the other model has. */
+static json_t *draft_case(json_t *rig, size_t i)
+{
+    static const int shapes[][5] = {
+        { 16, 2048, 32, 8, 8192 }, { 28, 1024, 16, 8, 3072 }, { 4, 512, 8, 2, 1536 }, { 2, 384, 3, 3, 992 }
+    };
+    static const char *const types[] = { "q8_0", "q4_0", "f16" }, *const archs[] = { "llama", "qwen3", "gemma3" };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256];
+    snprintf(name, sizeof(name),
+             "made:--arch %s --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072",
+             archs[draw(COUNT(archs))], s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))],
+             2048 + (int)draw(30000));
+    json_t *c = json_pack("{sisssOsb}", "id", (int)i, "model", name, "devices", rig, "draft", 1);
+    json_object_set_new(c, "order", json_pack("[i]", (int)draw(json_array_size(rig))));
+    json_object_set_new(c, "n_outputs", json_integer(add_guesser_context(c)));
+    return c;
+}
+
+bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed)
+{
+    json_t *rigs[MAX_RIGS];
+    size_t n_rigs = read_rigs(fixtures, false, rigs);
+    for (size_t i = 0; i < n; i++) {
+        state = seed * 0x2545f4914f6cdd1du + i;
+        state = draw(UINT64_MAX);
+        json_t *rig = rigs[i % n_rigs], *c = i / n_rigs % 3 == 2 ? draft_case(rig, i) : head_case(rig, i);
+        json_dumpf(c, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(c);
+    }
+    for (size_t i = 0; i < n_rigs; i++) json_decref(rigs[i]);
+    return n_rigs > 0;
 }

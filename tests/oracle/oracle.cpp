@@ -5,7 +5,8 @@
  * (no_alloc), makes a context, and then reserves the graphs again in the order in which a real load does: prompt,
  * token, prompt. The scheduler that holds the truth has no public handle: ggml_backend_sched_new is called through
  * the dynamic linker, so this program's own definition of it comes first and remembers what it returned.
- * --real loads without no_alloc instead, which is what the dry run must equal. */
+ * --real loads without no_alloc instead, which is what the dry run must equal. Split mode tensor is always compared so,
+ * with the stub's own count of what was allocated when. */
 #include "oracle.h"
 
 #include <dlfcn.h>
@@ -20,14 +21,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <exception>
 #include <string>
 #include <vector>
 
+#include "ggml-backend-impl.h"
 #include "ggml-backend.h"
 #include "ggml.h"
 #include "llama-ext.h"
 #include "llama.h"
+
+extern "C" {
+#include "engine/llama/held.h"
+}
 
 static ggml_backend_sched_t last_sched;
 static std::vector<ggml_backend_t> sched_backends;
@@ -40,6 +47,29 @@ extern "C" ggml_backend_sched_t ggml_backend_sched_new(ggml_backend_t *backends,
     last_sched = real(backends, bufts, n, graph_size, parallel, op_offload);
     sched_backends.assign(backends, backends + n);
     return last_sched;
+}
+
+/* What was allocated on each device before and after the engine made its backend over all devices. */
+static std::vector<uint64_t> before_meta, after_meta;
+
+static std::vector<uint64_t> stub_used(size_t n)
+{
+    typedef uint64_t used_fn(int);
+    used_fn *used = (used_fn *)dlsym(RTLD_DEFAULT, "vr_stub_cuda_used");
+    std::vector<uint64_t> out(n);
+    for (size_t i = 0; used && i < n; i++) out[i] = used((int)i);
+    return out;
+}
+
+extern "C" ggml_backend_t ggml_backend_dev_init(ggml_backend_dev_t dev, const char *params)
+{
+    typedef ggml_backend_t fn(ggml_backend_dev_t, const char *);
+    static fn *real = (fn *)dlsym(RTLD_NEXT, "ggml_backend_dev_init");
+    if (ggml_backend_dev_type(dev) != GGML_BACKEND_DEVICE_TYPE_META) return real(dev, params);
+    before_meta = stub_used(ORACLE_DEVICES);
+    ggml_backend_t b = real(dev, params);
+    after_meta = stub_used(ORACLE_DEVICES);
+    return b;
 }
 
 /* A real load maps the file and asks for all its pages. Nobody reads them here, and 400 GB of holes take a minute. */
@@ -78,6 +108,12 @@ static long get_int(json_t *c, const char *key, long fallback)
 {
     json_t *v = json_object_get(c, key);
     return json_is_boolean(v) ? json_is_true(v) : v ? (long)json_integer_value(v) : fallback;
+}
+
+static bool is_tensor(json_t *c)
+{
+    const char *mode = json_string_value(json_object_get(c, "mode"));
+    return mode && !strcmp(mode, "tensor");
 }
 
 static ggml_type get_type(json_t *c, const char *key)
@@ -169,17 +205,22 @@ static llama_model *load(const target &t, json_t *c, const char *path, const std
     overrides.push_back({ nullptr, nullptr });
 
     p.devices = order.data();
+    if (is_tensor(c)) {
+        p.split_mode = LLAMA_SPLIT_MODE_TENSOR;
+        p.load_mtp = false;
+    }
+    if (get_int(c, "guesses", 0)) p.load_mtp = true;
     if (json_object_get(c, "split")) p.tensor_split = split.data();
     if (overrides.size() > 1) p.tensor_buft_overrides = overrides.data();
     p.n_gpu_layers = (int32_t)get_int(c, "ngl", -1);
     p.use_extra_bufts = false;
-    p.no_alloc = !t.real;
+    p.no_alloc = !t.real && !is_tensor(c);
     p.load_mode = LLAMA_LOAD_MODE_NONE;
-    if (t.real && get_int(c, "mmap", 0)) p.load_mode = LLAMA_LOAD_MODE_MMAP;
+    if (is_tensor(c) || (t.real && get_int(c, "mmap", 0))) p.load_mode = LLAMA_LOAD_MODE_MMAP;
     return llama_model_load_from_file(path, p);
 }
 
-static llama_context *make_context(json_t *c, llama_model *model)
+static llama_context_params context_params(json_t *c)
 {
     llama_context_params p = llama_context_default_params();
     p.n_ctx = (uint32_t)get_int(c, "n_ctx", 4096);
@@ -198,7 +239,13 @@ static llama_context *make_context(json_t *c, llama_model *model)
     p.swa_full = get_int(c, "swa_full", 0);
     p.op_offload = get_int(c, "op_offload", 1);
     p.offload_kqv = get_int(c, "offload_kqv", 1);
-    return llama_init_from_model(model, p);
+    p.n_rs_seq = (uint32_t)get_int(c, "guesses", 0);
+    return p;
+}
+
+static llama_context *make_context(json_t *c, llama_model *model)
+{
+    return llama_init_from_model(model, context_params(c));
 }
 
 /* Reserves as llama_context::sched_reserve() does, and notes splits and nodes of both graphs. */
@@ -222,8 +269,187 @@ static void reserve(json_t *c, llama_context *ctx, json_t *answer)
     json_object_set_new(answer, "nodes", nodes);
 }
 
+/* --- split mode tensor --- */
+
+static ggml_status compute_nothing(ggml_backend_t, ggml_cgraph *) { return GGML_STATUS_SUCCESS; }
+
+/* n tokens, as many of each sequence. */
+static void decode(llama_context *ctx, int32_t n, int32_t n_seq)
+{
+    llama_batch batch = llama_batch_init(n, 0, 1);
+    for (int32_t i = 0; i < n; i++) {
+        batch.token[i] = 0;
+        batch.pos[i] = i / n_seq;
+        batch.n_seq_id[i] = 1;
+        batch.seq_id[i][0] = i % n_seq;
+        batch.logits[i] = i >= n - n_seq;
+    }
+    batch.n_tokens = n;
+    llama_memory_clear(llama_get_memory(ctx), false);
+    int rc = llama_decode(ctx, batch);
+    llama_synchronize(ctx);
+    if (rc) throw std::string("llama_decode: ") + std::to_string(rc);
+}
+
+/* A prompt of one micro-batch, and a token of each sequence, without the kernels of the devices and of the host. */
+static void compute_both(llama_context *ctx, json_t *c)
+{
+    int32_t n_seq = (int32_t)llama_n_seq_max(ctx), n = (int32_t)llama_n_ubatch(ctx);
+    int32_t room = (int32_t)llama_n_ctx_seq(ctx) * (get_int(c, "kv_unified", 0) ? 1 : n_seq);
+    if (n > room) n = room;
+    for (ggml_backend_t b : sched_backends) {
+        if (!ggml_backend_is_meta(b)) {
+            b->iface.graph_compute = compute_nothing;
+            continue;
+        }
+        for (size_t i = 0; i < ggml_backend_meta_n_backends(b); i++)
+            ggml_backend_meta_simple_backend(b, i)->iface.graph_compute = compute_nothing;
+    }
+    decode(ctx, n - n % n_seq, n_seq);
+    decode(ctx, n_seq, n_seq);
+}
+
+static std::vector<size_t> get_order(json_t *c, size_t n)
+{
+    json_t *order = json_object_get(c, "order");
+    std::vector<size_t> out;
+    for (size_t i = 0; i < (order ? json_array_size(order) : n); i++)
+        out.push_back(order ? (size_t)json_integer_value(json_array_get(order, i)) : i);
+    return out;
+}
+
+/* What READY would say of the devices is what the stub counted. */
+static void check_held(const std::vector<size_t> &order, const std::vector<bytes> &devices)
+{
+    for (size_t i = 0; i < order.size(); i++) {
+        struct vr_held h = vr_held_on(i);
+        const bytes &b = devices[order[i]];
+        if (h.model_bytes != b.model || h.context_bytes != b.context)
+            throw "READY would be wrong: model " + std::to_string(h.model_bytes) + ", context " +
+                std::to_string(h.context_bytes) + " instead of " + std::to_string(b.model) + ", " +
+                std::to_string(b.context);
+    }
+}
+
+static void run_tensor_case(const target &t, json_t *c, const char *path, json_t *answer)
+{
+    std::vector<oracle_device> devices = get_devices(c);
+    if (t.vgpu) return oracle_probe(c, path, devices.data(), devices.size(), answer);
+    std::vector<ggml_backend_dev_t> machine = add_devices(t, devices);
+    std::vector<size_t> order = get_order(c, machine.size());
+    std::vector<ggml_backend_dev_t> ordered;
+    for (size_t i : order) ordered.push_back(machine.at(i));
+    vr_held_begin(ordered.data(), ordered.size());
+    llama_model *model = load(t, c, path, machine);
+    if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");
+    vr_held_end();
+    std::vector<uint64_t> loaded = stub_used(machine.size());
+    llama_context *ctx = make_context(c, model);
+    if (!ctx) throw std::string(notes->error[0] ? notes->error : "no context");
+    vr_held_end();
+    std::vector<uint64_t> ready = stub_used(machine.size());
+    size_t compute = 0, host_compute = 0, host_context = 0;
+    for (ggml_backend_t b : sched_backends)
+        (ggml_backend_is_meta(b) ? compute : host_compute) += ggml_backend_sched_get_buffer_size(last_sched, b);
+    for (const auto &[buft, b] : llama_get_memory_breakdown(ctx))
+        if (!ggml_backend_buft_is_meta(buft)) host_context += b.context;
+    compute_both(ctx, c);
+    std::vector<uint64_t> ran = stub_used(machine.size());
+    std::vector<bytes> devices_bytes(machine.size());
+    json_t *list = json_array();
+    for (size_t i = 0; i < machine.size(); i++) {
+        size_t reducer = after_meta[i] - before_meta[i];
+        size_t whole = std::find(order.begin(), order.end(), i) == order.end() ? 0 : compute;
+        devices_bytes[i] = { loaded[i], ready[i] - loaded[i] - reducer - whole, whole };
+        json_t *o = json_object();
+        set_bytes(o, devices_bytes[i]);
+        json_object_set_new(o, "reduce", json_integer((json_int_t)(reducer + ran[i] - ready[i])));
+        json_array_append_new(list, o);
+    }
+    check_held(order, devices_bytes);
+    json_object_set_new(answer, "devices", list);
+    json_object_set_new(answer, "host",
+                        json_pack("{sIsI}", "context", (json_int_t)host_context, "compute", (json_int_t)host_compute));
+}
+
+/* --- who guesses: a head, a draft --- */
+
+static size_t place_of(const std::vector<ggml_backend_dev_t> &machine, ggml_backend_buffer_type_t buft)
+{
+    size_t i = 0;
+    while (i < machine.size() && ggml_backend_dev_buffer_type(machine[i]) != buft) i++;
+    return i; /* past all devices: the host */
+}
+
+/* What a context took, and the graphs that were reserved last; weights only if asked for. */
+static void count(llama_context *ctx, const std::vector<ggml_backend_dev_t> &machine, bool weights,
+                  std::vector<bytes> *sum)
+{
+    for (const auto &[buft, b] : llama_get_memory_breakdown(ctx)) {
+        if (weights) sum->at(place_of(machine, buft)).model += b.model;
+        sum->at(place_of(machine, buft)).context += b.context;
+    }
+    for (ggml_backend_t b : sched_backends)
+        sum->at(place_of(machine, ggml_backend_sched_get_buffer_type(last_sched, b))).compute +=
+            ggml_backend_sched_get_buffer_size(last_sched, b);
+}
+
+/* The second context, over the same weights. */
+static llama_context *make_head(json_t *c, llama_context *ctx)
+{
+    llama_context_params p = context_params(c);
+    p.n_ctx = llama_n_ctx(ctx);
+    p.type_k = p.type_v = GGML_TYPE_F16;
+    p.n_rs_seq = 0;
+    p.n_outputs_max = p.n_seq_max;
+    p.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    p.ctx_other = ctx;
+    llama_context *head = llama_init_from_model(const_cast<llama_model *>(llama_get_model(ctx)), p);
+    if (!head) throw std::string(notes->error[0] ? notes->error : "no context for the head");
+    llama_set_embeddings_nextn(head, true, true);
+    json_object_set_new(c, "n_outputs", json_integer(p.n_seq_max));
+    return head;
+}
+
+static void run_guesser_case(const target &t, json_t *c, const char *path, json_t *answer)
+{
+    std::vector<oracle_device> devices = get_devices(c);
+    if (t.vgpu) return oracle_probe(c, path, devices.data(), devices.size(), answer);
+    std::vector<ggml_backend_dev_t> machine = add_devices(t, devices);
+    std::vector<bytes> sum(machine.size() + 1);
+    llama_model *model = load(t, c, path, machine);
+    if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");
+    llama_context *ctx = make_context(c, model);
+    if (!ctx) throw std::string(notes->error[0] ? notes->error : "no context");
+    json_t *unused = json_object();
+    bool guesses = get_int(c, "guesses", 0);
+    if (guesses) llama_set_embeddings_nextn(ctx, true, false);
+    reserve(c, ctx, unused);
+    count(ctx, machine, true, &sum);
+    if (guesses) {
+        llama_context *head = make_head(c, ctx);
+        reserve(c, head, unused);
+        count(head, machine, false, &sum);
+    }
+    json_decref(unused);
+
+    json_t *list = json_array();
+    for (size_t i = 0; i < machine.size(); i++) {
+        json_t *o = json_object();
+        set_bytes(o, sum[i]);
+        json_array_append_new(list, o);
+    }
+    json_object_set_new(answer, "devices", list);
+    json_object_set_new(
+        answer, "host",
+        json_pack("{sIsI}", "context", (json_int_t)sum.back().context, "compute", (json_int_t)sum.back().compute));
+}
+
 static void run_case(const target &t, json_t *c, const char *path, json_t *answer)
 {
+    setenv("GGML_OP_OFFLOAD_MIN_BATCH", std::to_string(get_int(c, "offload_min", 32)).c_str(), 1);
+    if (is_tensor(c)) return run_tensor_case(t, c, path, answer);
+    if (get_int(c, "guesses", 0) || get_int(c, "draft", 0)) return run_guesser_case(t, c, path, answer);
     std::vector<ggml_backend_dev_t> machine = add_devices(t, get_devices(c));
     llama_model *model = load(t, c, path, machine);
     if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");
@@ -232,11 +458,7 @@ static void run_case(const target &t, json_t *c, const char *path, json_t *answe
 
     std::vector<bytes> devices(machine.size() + 1); /* the host is last */
     std::vector<size_t> first(devices.size());
-    auto place = [&](ggml_backend_buffer_type_t buft) {
-        size_t i = 0;
-        while (i < machine.size() && ggml_backend_dev_buffer_type(machine[i]) != buft) i++;
-        return i;
-    };
+    auto place = [&](ggml_backend_buffer_type_t buft) { return place_of(machine, buft); };
     for (const auto &[buft, b] : llama_get_memory_breakdown(ctx)) {
         devices[place(buft)].model += b.model;
         devices[place(buft)].context += b.context;
@@ -343,19 +565,19 @@ static bool same(json_t *a, json_t *b, std::string *what)
 static int usage()
 {
     fprintf(stderr,
-            "usage: oracle --cases N [--seed S]                  prints cases\n"
+            "usage: oracle --cases N [--seed S] [--tensor|--spec] prints cases; of split mode tensor; of who guesses\n"
             "       oracle --run cuda|vgpu|both [--real] < CASES  prints answers; both: differences only\n"
             "options: --engine DIR (libggml-cpu-*.so)  --cuda FILE (libggml-cuda.so)  --cudart 13|12  --stubs DIR\n"
-            "         --fixtures DIR (tests/fixtures)\n");
+            "         --fixtures DIR (tests/fixtures)  --maker FILE (build/tests/tiny-model)\n");
     return 2;
 }
 
 struct options {
     std::string engine = "build/engine", cuda = "build/engine/libggml-cuda.so", stubs = "build/oracle",
-                fixtures = "tests/fixtures", cudart = "13", run;
+                fixtures = "tests/fixtures", cudart = "13", maker = "build/tests/tiny-model", run;
     size_t n_cases = 0;
     uint64_t seed = 1;
-    bool real = false;
+    bool real = false, tensor = false, spec = false;
 };
 
 static bool parse(int argc, char **argv, options *o)
@@ -364,6 +586,14 @@ static bool parse(int argc, char **argv, options *o)
         std::string a = argv[i];
         if (a == "--real") {
             o->real = true;
+            continue;
+        }
+        if (a == "--tensor") {
+            o->tensor = true;
+            continue;
+        }
+        if (a == "--spec") {
+            o->spec = true;
             continue;
         }
         if (i + 1 == argc) return false;
@@ -384,6 +614,8 @@ static bool parse(int argc, char **argv, options *o)
             o->stubs = v;
         else if (a == "--fixtures")
             o->fixtures = v;
+        else if (a == "--maker")
+            o->maker = v;
         else
             return false;
     }
@@ -458,6 +690,8 @@ int main(int argc, char **argv)
 {
     options o;
     if (!parse(argc, argv, &o)) return usage();
+    if (o.n_cases && o.tensor) return oracle_tensor_cases(o.fixtures.c_str(), o.n_cases, o.seed) ? 0 : 1;
+    if (o.n_cases && o.spec) return oracle_guesser_cases(o.fixtures.c_str(), o.n_cases, o.seed) ? 0 : 1;
     if (o.n_cases) return oracle_cases(o.fixtures.c_str(), o.n_cases, o.seed, o.cudart == "12") ? 0 : 1;
     if (o.run != "cuda" && o.run != "vgpu" && o.run != "both") return usage();
     if (o.run != "cuda" && !oracle_vgpu_register) {
@@ -472,7 +706,8 @@ int main(int argc, char **argv)
     stop.sa_handler = on_signal;
     sigaction(SIGINT, &stop, nullptr);
     sigaction(SIGTERM, &stop, nullptr);
-    struct oracle_models models;
+    struct oracle_models models = {};
+    models.maker = o.maker.c_str();
     if (!load_libraries(o, o.run != "vgpu") || !oracle_models_open(o.fixtures.c_str(), &models)) return 1;
 
     char *line = nullptr;

@@ -1,6 +1,7 @@
 /* libcuda.so.1 without a GPU (see stub_cudart.c). ggml asks the driver only for its virtual memory calls, which back
- * the pool that kernels use at run time: no kernel runs here, so the pool stays empty. */
+ * the pool that kernels use at run time: no kernel runs here, so the pool is addresses and never memory. */
 #include <stddef.h>
+#include <sys/mman.h>
 
 #define API __attribute__((visibility("default")))
 #define NOTHING(name)                                                                                                  \
@@ -30,6 +31,14 @@ int cuMemGetAllocationGranularity(size_t *bytes, const void *prop, int option)
     return 0;
 }
 
+API int cuMemAddressReserve(void **out, size_t bytes, size_t alignment, void *at, unsigned long long flags);
+int cuMemAddressReserve(void **out, size_t bytes, size_t alignment, void *at, unsigned long long flags)
+{
+    (void)alignment, (void)at, (void)flags;
+    *out = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return *out == MAP_FAILED ? 2 : 0;
+}
+
 API int cuGetErrorString(int error, const char **text);
 int cuGetErrorString(int error, const char **text)
 {
@@ -38,7 +47,6 @@ int cuGetErrorString(int error, const char **text)
 }
 
 NOTHING(cuMemAddressFree)
-NOTHING(cuMemAddressReserve)
 NOTHING(cuMemCreate)
 NOTHING(cuMemMap)
 NOTHING(cuMemRelease)

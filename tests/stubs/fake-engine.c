@@ -3,11 +3,16 @@
  *
  * Started as the front starts an engine: `fake-engine engine-process FD`. The environment says how it loads:
  *   FAKE_ENGINE={"held":true,"n_seq":4,"log":"FILE","count":"FILE","control":"FIFO","deaf":true,"ready":{more of
- * READY}, "starts":[null,{"crash":9},{"failed":{...}}]} `log` gets a line for each frame ("microseconds KIND id") and
+ * READY}, "starts":[null,{"crash":9},{"failed":{...}}],
+ * "tensor":{"crash":8}} `log` gets a line for each frame ("microseconds KIND id") and
  * for the first BEGIN and TEXT of a request, `count` counts the starts, and entry k of `starts` is what the k-th start
- * does; a deaf one does not end when its front does. Each request says what becomes of it with words in its last
+ * does, `tensor` what any does in split mode tensor; a deaf one does not end when its front does; with "words":false
+ * requests cannot say what becomes of them, and get five tokens or a call; "calls":{"tool":{arguments}} are the calls
+ * that are made, each in conversations that have its tool and no tool's answer yet. "models":{"NAME":{...}} has what is
+ * different for the model whose file is called NAME.gguf. Each request says what becomes of it with words in its last
  * message or prompt: tokens=N held delay=MS size=BYTES hang stall crash=N error=STATUS error_after=N failed_after=N
- * malformed_after=N think cached=N dump unicode; "say:TEXT" at its end is said, in pieces.
+ * malformed_after=N think cached=N dump unicode stuck; one that only looks (wire.h) gets 5 tokens, or its dump;
+ * "say:TEXT" at its end is said, in pieces.
  *
  * Its clock is the test's: lines in the pipe `control` say how far it may go, and it is there until the next one comes.
  *   load N      an engine that is "held" has loaded N percent; at 100 it goes on as `starts` says
@@ -41,7 +46,7 @@ struct work {
     unsigned n_choices, n_prompts;
     unsigned tokens, at, size, delay_us, error, error_after, crash, failed_after, malformed_after, cached,
         prompt_tokens;
-    bool hang, stall, held, think, unicode, tool, begun;
+    bool hang, stall, held, think, unicode, tool, begun, look;
     unsigned max_tokens;
     char *text; /* what to say instead of "token k" */
     char *say;  /* the same in pieces of SAY_BYTES or so */
@@ -60,6 +65,7 @@ static struct {
     char line[128];            /* what came of the next one */
     unsigned loaded, released; /* how far the test lets it go: percent, tokens of what is held */
     bool enough;
+    uint64_t stuck_us; /* since then nothing is computed, as it says; 0: not stuck */
     json_t *config;
     FILE *log;
 } the;
@@ -266,10 +272,15 @@ static bool step(struct work *w)
                               "the prompt is too long by 12 tokens");
             return false;
         }
-        vr_wire_add_begin(&the.out, w->id, &(struct vr_wire_begin){ w->prompt_tokens, w->cached });
+        vr_wire_add_begin(&the.out, w->id, &(struct vr_wire_begin){ w->prompt_tokens, w->cached, 1 });
         w->begun = true;
         note("BEGIN", w->id, NULL, 0);
         if (w->stall) w->due_us = UINT64_MAX;
+        if (w->look) {
+            if (w->text) vr_wire_add_delta(&the.out, w->id, 0, VR_DELTA_TEXT, w->text, strlen(w->text));
+            end_all(w, VR_END_STOP);
+            return false;
+        }
         return w->embedding ? embed(w) : true;
     }
     if (w->crash && w->at >= w->crash) {
@@ -318,6 +329,35 @@ static const char *text_of(const json_t *body)
     return s ? s : "";
 }
 
+static void call_tool(struct work *w, const char *name, json_t *args)
+{
+    w->tool = true;
+    w->tokens = 3;
+    w->tool_name = strdup(name);
+    w->arguments = json_dumps(args, JSON_COMPACT);
+}
+
+static bool has_result(const json_t *messages)
+{
+    for (size_t i = 0; i < json_array_size(messages); i++) {
+        const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
+        if (role && strcmp(role, "tool") == 0) return true;
+    }
+    return false;
+}
+
+/* The call that the test has for one of these tools, once in a conversation. */
+static void choose_call(struct work *w, const json_t *calls, const json_t *body)
+{
+    const json_t *tools = json_object_get(body, "tools");
+    for (size_t i = 0; i < json_array_size(tools) && !has_result(json_object_get(body, "messages")); i++) {
+        const json_t *function = json_object_get(json_array_get(tools, i), "function");
+        const char *name = json_string_value(json_object_get(function, "name"));
+        json_t *args = name ? json_object_get(calls, name) : NULL;
+        if (args) return call_tool(w, name, args);
+    }
+}
+
 /* A tool is called when there are tools and the user spoke last. */
 static void choose_tool(struct work *w, const json_t *body)
 {
@@ -326,12 +366,12 @@ static void choose_tool(struct work *w, const json_t *body)
     json_t *tool = json_object_get(json_array_get(json_object_get(body, "tools"), 0), "function");
     const char *choice = json_string_value(json_object_get(body, "tool_choice"));
     const char *role = json_string_value(json_object_get(last, "role"));
-    if (!tool || (choice && strcmp(choice, "none") == 0) || strcmp(role, "user") != 0) return;
+    json_t *calls = json_object_get(the.config, "calls");
+    if (!tool || (choice && strcmp(choice, "none") == 0)) return;
+    if (calls) return choose_call(w, calls, body);
+    if (strcmp(role, "user") != 0) return;
     json_t *args = example(json_object_get(tool, "parameters"), json_object_get(tool, "parameters"));
-    w->tool = true;
-    w->tokens = 3;
-    w->tool_name = strdup(json_string_value(json_object_get(tool, "name")));
-    w->arguments = json_dumps(args, JSON_COMPACT);
+    call_tool(w, json_string_value(json_object_get(tool, "name")), args);
     json_decref(args);
 }
 
@@ -353,13 +393,13 @@ static void on_request(const struct vr_frame *f)
     const char *kind = json_string_value(json_object_get(body, "kind"));
     struct work *w = calloc(1, sizeof *w);
     if (!body || !kind || !w || the.n_work == MAX_WORK) exit(3);
-    const char *text = text_of(body);
+    const char *text = json_is_false(json_object_get(the.config, "words")) ? "tokens=5" : text_of(body);
     json_t *max = json_object_get(body, "max_tokens"), *n = json_object_get(body, "n"),
            *prompt = json_object_get(body, "prompt");
     if (!max) max = json_object_get(body, "max_completion_tokens");
     w->id = f->id;
     w->chat = strcmp(kind, "chat") == 0;
-    w->embedding = strcmp(kind, "embedding") == 0;
+    w->embedding = strcmp(kind, "embedding") == 0 || strcmp(kind, "rerank") == 0;
     w->stream = json_is_true(json_object_get(body, "stream"));
     w->logprobs = json_is_true(json_object_get(body, "logprobs")) || json_is_integer(json_object_get(body, "logprobs"));
     w->n_prompts =
@@ -376,13 +416,15 @@ static void on_request(const struct vr_frame *f)
     w->failed_after = word(text, "failed_after", 0);
     w->malformed_after = word(text, "malformed_after", 0);
     w->cached = word(text, "cached", 0);
+    w->look = json_object_get(body, "look") != NULL;
     w->hang = word(text, "hang", 0);
     w->stall = word(text, "stall", 0);
+    if (word(text, "stuck", 0)) the.stuck_us = now_us(), w->hang = true;
     w->held = word(text, "held", 0);
     w->think = word(text, "think", 0);
     w->unicode = word(text, "unicode", 0);
     w->prompt_tokens = 5;
-    w->inputs = json_incref(json_object_get(body, "input"));
+    w->inputs = json_incref(json_object_get(body, strcmp(kind, "rerank") == 0 ? "documents" : "input"));
     w->arrived_us = now_us();
     w->due_us = w->hang ? UINT64_MAX : w->arrived_us;
     const char *say = strstr(text, "say:");
@@ -421,6 +463,8 @@ static void send_status(void)
         json_array_append_new(slots, json_pack("{s:i,s:s,s:i,s:i,s:i}", "id", (int)i, "state", w ? "text" : "idle",
                                                "n_cached", 0, "n_prompt", w ? 5 : 0, "n_text", w ? (int)w->at : 0));
     }
+    vr_wire_add_pulse(&the.out, &(struct vr_wire_pulse){
+                                    .stalled_ms = the.stuck_us ? (uint32_t)((now_us() - the.stuck_us) / 1000) : 0 });
     send_json(VR_WIRE_STATUS,
               json_pack("{s:o,s:i,s:I,s:i,s:I,s:I,s:I,s:I}", "slots", slots, "n_ctx_seq", 1024, "running",
                         (json_int_t)the.n_work, "queued", 0, "begun", (json_int_t)the.n_requests, "cancelled",
@@ -481,13 +525,42 @@ static unsigned count_starts(void)
     return (unsigned)n;
 }
 
+static void open_files(void)
+{
+    const char *log = json_string_value(json_object_get(the.config, "log"));
+    const char *control = json_string_value(json_object_get(the.config, "control"));
+    if (the.log) fclose(the.log);
+    if (the.control > 0) close(the.control);
+    the.log = log ? fopen(log, "ae") : NULL;
+    the.control = control ? open(control, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1; /* to write as well: no end of file */
+}
+
+/* What is different for this model. */
+static void choose_model(const json_t *load)
+{
+    const char *path = json_string_value(json_object_get(load, "model")), *slash = path ? strrchr(path, '/') : NULL;
+    char name[256];
+    snprintf(name, sizeof name, "%s", slash ? slash + 1 : "");
+    char *end = strstr(name, ".gguf");
+    if (end) *end = '\0';
+    json_t *own = json_object_get(json_object_get(the.config, "models"), name);
+    if (!own) return;
+    json_incref(own);
+    json_object_update(the.config, own);
+    json_decref(own);
+    open_files();
+}
+
 static void on_load(const struct vr_frame *f)
 {
     json_t *load = json_loadb((const char *)f->data, f->n, 0, NULL);
+    choose_model(load);
     json_t *start = json_array_get(json_object_get(the.config, "starts"), count_starts());
     json_int_t n_seq = json_integer_value(json_object_get(the.config, "n_seq"));
     bool held = json_is_true(json_object_get(the.config, "held"));
+    const char *mode = json_string_value(json_object_get(load, "split_mode"));
     if (!load) exit(3);
+    if (mode && strcmp(mode, "tensor") == 0 && !start) start = json_object_get(the.config, "tensor");
     json_decref(load);
     for (unsigned percent = 0; percent < 100;) {
         if (held) wait_for_load(percent);
@@ -588,10 +661,7 @@ int main(int argc, char **argv)
     if (argc != 3) return 2;
     the.fd = atoi(argv[2]);
     the.config = json_loads(env ? env : "{}", 0, NULL);
-    const char *log = json_string_value(json_object_get(the.config, "log"));
-    if (log) the.log = fopen(log, "ae");
-    const char *control = json_string_value(json_object_get(the.config, "control"));
-    the.control = control ? open(control, O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1; /* to write as well: no end of file */
+    open_files();
     signal(SIGPIPE, SIG_IGN);
     for (;;) {
         int wait = work_once();

@@ -14,7 +14,8 @@
  *   switch      the three cards hang on an NVSwitch with 18 links each
  *   wild        absurd answers: free > total, a terminal escape in the name, huge link widths and clocks
  *
- * While there is a file VR_STUB_NVML_HOLD, it does not answer. */
+ * While there is a file VR_STUB_NVML_HOLD, it does not answer. A file VR_STUB_NVML_FREE says how many MiB each card has
+ * free, at every question: "40 24111 11047". */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,11 +155,23 @@ FUNCTION(nvmlDeviceGetPciInfo_v3, struct nvmlDevice *d, struct pci *out)
     return OK;
 }
 
+/* Of a card, as the file says; those that it does not name have what they always have. */
+static unsigned long long free_mib(unsigned index)
+{
+    const char *path = getenv("VR_STUB_NVML_FREE");
+    FILE *f = path ? fopen(path, "re") : NULL;
+    unsigned long long mib = 0;
+    int found = f != NULL;
+    for (unsigned i = 0; found && i <= index; i++) found = fscanf(f, "%llu", &mib) == 1;
+    if (f) fclose(f);
+    return found ? mib : cards[index % 3].free_mib;
+}
+
 FUNCTION(nvmlDeviceGetMemoryInfo, struct nvmlDevice *d, struct memory *out)
 {
     if (mode("lost-late") && d->index == 1) return LOST;
     out->total = cards[kind(d)].total_mib << 20;
-    out->free = (mode("wild") ? 2 * cards[kind(d)].total_mib : cards[kind(d)].free_mib) << 20;
+    out->free = (mode("wild") ? 2 * cards[kind(d)].total_mib : free_mib(d->index)) << 20;
     out->used = out->total - out->free;
     return OK;
 }
@@ -204,6 +217,9 @@ FUNCTION(nvmlDeviceGetCudaComputeCapability, struct nvmlDevice *d, int *major, i
     if (mood(d)) return mood(d);
     *major = mode("wild") ? -5 : cards[kind(d)].major;
     *minor = cards[kind(d)].minor;
+    const char *cc = getenv("VR_STUB_NVML_CC"); /* "6.1 7.0 7.5": of each kind */
+    for (unsigned i = kind(d); cc && i; i--) cc = strchr(cc, ' ') ? strchr(cc, ' ') + 1 : cc;
+    if (cc) sscanf(cc, "%d.%d", major, minor);
     return OK;
 }
 

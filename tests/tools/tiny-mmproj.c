@@ -2,11 +2,12 @@
  *
  *     tiny-mmproj OUT [--width 128] [--layers 2] [--embd 64] [--heads 4] [--ff 128] [--image 56] [--patch 14] [--merge
  * 2]
- *                     [--seed 1] [--hole 1] [--merger 1]
+ *                     [--seed 1] [--hole 1] [--merger 1] [--ears 1]
  *
  * --width is that of the model's embeddings. With --hole the weights are a hole in the file: a header to plan with.
  * With
- * --merger it is as Qwen2-VL has it: pictures of any size, and positions of two dimensions. */
+ * --merger it is as Qwen2-VL has it: pictures of any size, and positions of two dimensions; with --ears as Qwen2-Audio:
+ * sounds, and no pictures. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,8 +20,8 @@
 #include <gguf.h>
 
 static struct {
-    long width, layers, embd, heads, ff, image, patch, merge, seed, hole, merger;
-} opt = { 128, 2, 64, 4, 128, 56, 14, 2, 1, 0, 0 };
+    long width, layers, embd, heads, ff, image, patch, merge, seed, hole, merger, ears;
+} opt = { 128, 2, 64, 4, 128, 56, 14, 2, 1, 0, 0, 0 };
 
 static struct ggml_context *ctx;
 static struct gguf_context *gguf;
@@ -41,7 +42,7 @@ static float noise(void)
 /* A matrix in f16; with one dimension a norm or a bias in f32, as are the positions, which are added. */
 static void add(const char *name, float middle, long a, long b, long c, long d)
 {
-    bool half = b && !strstr(name, "position");
+    bool half = b && !strstr(name, "position") && !strstr(name, "bias");
     enum ggml_type type = half ? GGML_TYPE_F16 : GGML_TYPE_F32;
     struct ggml_tensor *t = ggml_new_tensor_4d(ctx, type, a, b ? b : 1, c ? c : 1, d ? d : 1);
     if (!t) fail("out of memory");
@@ -67,11 +68,40 @@ static void add_layer(long il)
                  { "ln1", opt.embd, 0 },           { "ln2", opt.embd, 0 } };
     char name[96];
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        snprintf(name, sizeof name, "v.blk.%ld.%s.weight", il, rows[i].name);
+        snprintf(name, sizeof name, "%s.blk.%ld.%s.weight", opt.ears ? "a" : "v", il, rows[i].name);
         add(name, rows[i].b ? 0 : 1, rows[i].a, rows[i].b, 0, 0);
-        snprintf(name, sizeof name, "v.blk.%ld.%s.bias", il, rows[i].name);
+        if (opt.ears && strcmp(rows[i].name, "attn_k") == 0) continue; /* it has none */
+        snprintf(name, sizeof name, "%s.blk.%ld.%s.bias", opt.ears ? "a" : "v", il, rows[i].name);
         add(name, 0, rows[i].b ? rows[i].b : rows[i].a, 0, 0, 0);
     }
+}
+
+enum { MELS = 128, STEPS = 1500 };
+
+static void add_ears(void)
+{
+    gguf_set_val_str(gguf, "general.architecture", "clip");
+    gguf_set_val_str(gguf, "general.name", "tiny ears");
+    gguf_set_val_bool(gguf, "clip.has_audio_encoder", true);
+    gguf_set_val_str(gguf, "clip.projector_type", "qwen2a");
+    gguf_set_val_bool(gguf, "clip.use_gelu", true);
+    gguf_set_val_u32(gguf, "clip.audio.num_mel_bins", MELS);
+    gguf_set_val_u32(gguf, "clip.audio.embedding_length", (uint32_t)opt.embd);
+    gguf_set_val_u32(gguf, "clip.audio.feed_forward_length", (uint32_t)opt.ff);
+    gguf_set_val_u32(gguf, "clip.audio.block_count", (uint32_t)opt.layers);
+    gguf_set_val_u32(gguf, "clip.audio.projection_dim", (uint32_t)opt.width);
+    gguf_set_val_u32(gguf, "clip.audio.attention.head_count", (uint32_t)opt.heads);
+    gguf_set_val_f32(gguf, "clip.audio.attention.layer_norm_epsilon", 1e-5f);
+    add("a.conv1d.1.weight", 0, 3, MELS, opt.embd, 0);
+    add("a.conv1d.1.bias", 0, 1, opt.embd, 0, 0);
+    add("a.conv1d.2.weight", 0, 3, opt.embd, opt.embd, 0);
+    add("a.conv1d.2.bias", 0, 1, opt.embd, 0, 0);
+    add("a.position_embd.weight", 0, opt.embd, STEPS, 0, 0);
+    for (long il = 0; il < opt.layers; il++) add_layer(il);
+    add("a.post_ln.weight", 1, opt.embd, 0, 0, 0);
+    add("a.post_ln.bias", 0, opt.embd, 0, 0, 0);
+    add("mm.a.fc.weight", 0, opt.embd, opt.width, 0, 0);
+    add("mm.a.fc.bias", 0, opt.width, 0, 0, 0);
 }
 
 static void add_settings(void)
@@ -95,35 +125,8 @@ static void add_settings(void)
     gguf_set_arr_data(gguf, "clip.vision.image_std", GGUF_TYPE_FLOAT32, half, 3);
 }
 
-static void read_options(int argc, char **argv)
+static void add_eyes(long side)
 {
-    const struct {
-        const char *name;
-        long *value;
-    } rows[] = { { "--width", &opt.width }, { "--layers", &opt.layers }, { "--embd", &opt.embd },
-                 { "--heads", &opt.heads }, { "--ff", &opt.ff },         { "--image", &opt.image },
-                 { "--patch", &opt.patch }, { "--merge", &opt.merge },   { "--seed", &opt.seed },
-                 { "--hole", &opt.hole },   { "--merger", &opt.merger } };
-    for (int i = 2; i < argc; i += 2) {
-        long *value = NULL;
-        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
-            if (strcmp(rows[k].name, argv[i]) == 0) value = rows[k].value;
-        if (!value || i + 1 == argc) fail("no such option, or no value");
-        *value = atol(argv[i + 1]);
-    }
-}
-
-int main(int argc, char **argv)
-{
-    if (argc < 2) fail("OUT is missing");
-    read_options(argc, argv);
-    state = (uint32_t)opt.seed;
-    long side = opt.image / opt.patch;
-    size_t weights = (size_t)(opt.layers * (4 * opt.embd * opt.embd + 2 * opt.embd * opt.ff) +
-                              opt.embd * (6 * opt.patch * opt.patch + side * side + 4 * opt.width + 16 * opt.embd));
-    ctx = ggml_init((struct ggml_init_params){ (opt.hole ? 0 : weights * 4) + (16 << 20), NULL, opt.hole != 0 });
-    gguf = gguf_init_empty();
-    if (!ctx || !gguf) fail("out of memory");
     add_settings();
     add("v.patch_embd.weight", 0, opt.patch, opt.patch, 3, opt.embd);
     if (opt.merger) {
@@ -144,6 +147,42 @@ int main(int argc, char **argv)
         add("mm.soft_emb_norm.weight", 1, opt.embd, 0, 0, 0);
         add("mm.input_projection.weight", 0, opt.width, opt.embd, 0, 0);
     }
+}
+
+static void read_options(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        long *value;
+    } rows[] = { { "--width", &opt.width }, { "--layers", &opt.layers }, { "--embd", &opt.embd },
+                 { "--heads", &opt.heads }, { "--ff", &opt.ff },         { "--image", &opt.image },
+                 { "--patch", &opt.patch }, { "--merge", &opt.merge },   { "--seed", &opt.seed },
+                 { "--hole", &opt.hole },   { "--merger", &opt.merger }, { "--ears", &opt.ears } };
+    for (int i = 2; i < argc; i += 2) {
+        long *value = NULL;
+        for (size_t k = 0; k < sizeof rows / sizeof rows[0]; k++)
+            if (strcmp(rows[k].name, argv[i]) == 0) value = rows[k].value;
+        if (!value || i + 1 == argc) fail("no such option, or no value");
+        *value = atol(argv[i + 1]);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) fail("OUT is missing");
+    read_options(argc, argv);
+    state = (uint32_t)opt.seed;
+    long side = opt.image / opt.patch;
+    size_t weights = (size_t)(opt.layers * (4 * opt.embd * opt.embd + 2 * opt.embd * opt.ff) +
+                              opt.embd * (6 * opt.patch * opt.patch + side * side + 4 * opt.width + 16 * opt.embd +
+                                          4 * MELS + STEPS));
+    ctx = ggml_init((struct ggml_init_params){ (opt.hole ? 0 : weights * 4) + (16 << 20), NULL, opt.hole != 0 });
+    gguf = gguf_init_empty();
+    if (!ctx || !gguf) fail("out of memory");
+    if (opt.ears)
+        add_ears();
+    else
+        add_eyes(side);
     size_t data = 0;
     for (int64_t i = 0; i < gguf_get_n_tensors(gguf); i++)
         data = gguf_get_tensor_offset(gguf, i) + GGML_PAD(gguf_get_tensor_size(gguf, i), gguf_get_alignment(gguf));

@@ -2,12 +2,21 @@
  * that loads, runs and talks nonsense, in a second and without a download.
  *
  *     tiny-model OUT [--layers 6] [--embd 128] [--heads 4] [--kv 2] [--ff 256] [--experts 0] [--used 2] [--vocab 512]
- *                    [--ctx 8192] [--type f16] [--template tools|think|none] [--embedding] [--seed 1]
- *                    [--arch llama|qwen2vl] [--hollow]
+ *                    [--ctx 8192] [--type f16] [--template tools|think|none|{{Jinja}}] [--embedding] [--seed 1]
+ *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|qwen35|mamba|deepseek2] [--window 512] [--hollow]
+ *                    [--no-tokenizer] [--pre gpt-2] [--rerank none|TEMPLATE] [--lora RANK] [--fim] [--mtp 0] [--calm]
+ *                    [--family]
  *
+ * The architectures are one of each kind of memory: attention, the same with positions of three dimensions, sliding
+ * window, hybrid (a recurrent state in two of three layers), recurrent, and MLA.
  * Tokens are the 256 bytes (spelled as GPT-2 spells them), the pairs that merges make of lower-case letters, filler
- * words up to --vocab, and five special ones at the end. With --hollow the weights are a hole in the file, for
- * random-fill: so that it need not be small. */
+ * words up to --vocab, and five special ones at the end. --rerank makes a model that ranks, as Qwen3's rerankers do
+ * (with --arch qwen3); --lora makes no model but an adapter of that rank for one with the same options. --fim makes the
+ * first five filler words the tokens of infilling. With --hollow the weights are a hole in the file, for random-fill:
+ * so that it need not be small. With --mtp 1 (qwen35) there is one layer more, a head for multi-token prediction. With
+ * --calm layers change little: a token mostly says which one follows, the text soon repeats itself, and the head, which
+ * knows the token, is often right. With --family the output does not depend on the number of layers, so that a model
+ * with fewer of them is a draft for a calm one. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,10 +29,23 @@
 #include <gguf.h>
 
 static struct {
-    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed;
-    const char *type, *template, *arch;
-    bool embedding, hollow;
-} opt = { 6, 128, 4, 2, 256, 0, 2, 512, 8192, 1, "f16", "tools", "llama", false, false };
+    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp;
+    const char *type, *template, *arch, *pre, *rerank;
+    bool embedding, hollow, no_tokenizer, fim, calm, family;
+} opt = { .layers = 6,
+          .embd = 128,
+          .heads = 4,
+          .kv = 2,
+          .ff = 256,
+          .used = 2,
+          .vocab = 512,
+          .ctx = 8192,
+          .seed = 1,
+          .window = 512,
+          .type = "f16",
+          .template = "tools",
+          .arch = "llama",
+          .pre = "gpt-2" };
 
 static const char template_tools[] =
     "{% if tools %}<|im_start|>system\n# Tools\n\nYou may call functions. They are described within "
@@ -83,47 +105,166 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
     if (!t) fail("out of memory");
     ggml_set_name(t, name);
     int64_t rows = opt.hollow ? 0 : ggml_nelements(t) / a;
+    bool decay = strstr(name, ".ssm_a") && !strstr(name, ".ssm_alpha"); /* a state that fades, and slowly */
+    bool branch = strstr(name, "attn_output") || strstr(name, "ssm_out") || strstr(name, "ffn_down");
+    bool joint = strstr(name, "eh_proj");
     float *row = malloc((size_t)a * sizeof *row);
     for (int64_t r = 0; row && r < rows; r++) {
         for (long i = 0; i < a; i++) {
             m->random = m->random * 1664525u + 1013904223u;
             float noise = (float)(m->random >> 8) / (float)(1 << 24) - 0.5f;
-            row[i] = b == 0 ? 1 + noise / 8 : noise / sqrtf((float)a) * 4;
+            if (opt.calm && (branch || joint)) noise *= 0.08f / sqrtf((float)opt.embd); /* as little for wide ones */
+            row[i] = decay ? -0.02f * (1 + noise) : b == 0 ? 1 + noise / 8 : noise / sqrtf((float)a) * 4;
         }
+        if (opt.calm && joint && r < a) row[r] += 1; /* the token's embedding comes first */
         ggml_quantize_chunk(type, row, (char *)t->data + (size_t)r * ggml_row_size(type, a), 0, 1, a, NULL);
     }
     free(row);
     gguf_add_tensor(m->gguf, t);
 }
 
-static void add_layer(struct maker *m, long il)
+/* A tensor of a layer; c and b are 0 where it has fewer dimensions. */
+struct row {
+    const char *name;
+    enum ggml_type type;
+    long a, b, c;
+    bool want;
+};
+
+static void add_rows(struct maker *m, long il, const struct row *rows, size_t n)
 {
-    long head = opt.embd / opt.heads, kv = head * opt.kv, e = opt.experts;
-    const struct {
-        const char *name;
-        enum ggml_type type;
-        long a, b, c;
-        bool want;
-    } rows[] = {
-        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
-        { "attn_q", m->type, opt.embd, opt.embd, 0, true },
-        { "attn_k", m->type, opt.embd, kv, 0, true },
-        { "attn_v", m->type, opt.embd, kv, 0, true },
-        { "attn_output", m->type, opt.embd, opt.embd, 0, true },
-        { "ffn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
-        { "ffn_gate", m->type, opt.embd, opt.ff, 0, !e },
-        { "ffn_up", m->type, opt.embd, opt.ff, 0, !e },
+    for (size_t i = 0; i < n; i++) {
+        char name[96];
+        bool whole =
+            strchr(rows[i].name, '.') || strcmp(rows[i].name, "ssm_a") == 0 || strcmp(rows[i].name, "ssm_d") == 0;
+        snprintf(name, sizeof name, "blk.%ld.%s%s", il, rows[i].name, whole ? "" : ".weight");
+        if (rows[i].want) add(m, name, rows[i].type, rows[i].a, rows[i].b, rows[i].c);
+    }
+}
+
+#define ADD_ROWS(m, il, rows) add_rows(m, il, rows, sizeof rows / sizeof rows[0])
+
+static bool is_arch(const char *name) { return strcmp(opt.arch, name) == 0; }
+
+static void add_ffn(struct maker *m, long il)
+{
+    long e = opt.experts;
+    bool fused = is_arch("phi3"); /* gate and up are one, and so are Q, K and V */
+    const struct row rows[] = {
+        { "ffn_norm", GGML_TYPE_F32, opt.embd, 0, 0, !is_arch("qwen35") },
+        { "ffn_gate", m->type, opt.embd, opt.ff, 0, !e && !fused },
+        { "ffn_up", m->type, opt.embd, fused ? 2 * opt.ff : opt.ff, 0, !e },
         { "ffn_down", m->type, opt.ff, opt.embd, 0, !e },
         { "ffn_gate_inp", GGML_TYPE_F32, opt.embd, e, 0, e > 0 },
         { "ffn_gate_exps", m->type, opt.embd, opt.ff, e, e > 0 },
         { "ffn_up_exps", m->type, opt.embd, opt.ff, e, e > 0 },
         { "ffn_down_exps", m->type, opt.ff, opt.embd, e, e > 0 },
+        { "post_ffw_norm", GGML_TYPE_F32, opt.embd, 0, 0, is_arch("gemma3") },
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        char name[96];
-        snprintf(name, sizeof name, "blk.%ld.%s.weight", il, rows[i].name);
-        if (rows[i].want) add(m, name, rows[i].type, rows[i].a, rows[i].b, rows[i].c);
-    }
+    ADD_ROWS(m, il, rows);
+}
+
+static void add_attention(struct maker *m, long il)
+{
+    long head = opt.embd / opt.heads, kv = head * opt.kv;
+    bool gated = is_arch("qwen35"), normed = gated || is_arch("gemma3") || is_arch("qwen3"), fused = is_arch("phi3");
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "attn_q", m->type, opt.embd, opt.embd * (gated ? 2 : 1), 0, !fused },
+        { "attn_k", m->type, opt.embd, kv, 0, !fused },
+        { "attn_v", m->type, opt.embd, kv, 0, !fused },
+        { "attn_qkv", m->type, opt.embd, opt.embd + 2 * kv, 0, fused },
+        { "attn_output", m->type, opt.embd, opt.embd, 0, true },
+        { "attn_q_norm", GGML_TYPE_F32, head, 0, 0, normed },
+        { "attn_k_norm", GGML_TYPE_F32, head, 0, 0, normed },
+        { "post_attention_norm", GGML_TYPE_F32, opt.embd, 0, 0, normed && !is_arch("qwen3") },
+    };
+    ADD_ROWS(m, il, rows);
+}
+
+/* Gated delta net: so many heads of keys and of values, each with a state of STATE x STATE. */
+enum { STATE = 32, KEY_HEADS = 2, VALUE_HEADS = 4, KERNEL = 4, EVERY = 3 };
+
+static void add_delta_net(struct maker *m, long il)
+{
+    long keys = STATE * KEY_HEADS, values = STATE * VALUE_HEADS;
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "post_attention_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "attn_qkv", m->type, opt.embd, 2 * keys + values, 0, true },
+        { "attn_gate", m->type, opt.embd, values, 0, true },
+        { "ssm_conv1d", GGML_TYPE_F32, KERNEL, 2 * keys + values, 0, true },
+        { "ssm_dt.bias", GGML_TYPE_F32, VALUE_HEADS, 0, 0, true },
+        { "ssm_a", GGML_TYPE_F32, VALUE_HEADS, 0, 0, true },
+        { "ssm_beta", m->type, opt.embd, VALUE_HEADS, 0, true },
+        { "ssm_alpha", m->type, opt.embd, VALUE_HEADS, 0, true },
+        { "ssm_norm", GGML_TYPE_F32, STATE, 0, 0, true },
+        { "ssm_out", m->type, values, opt.embd, 0, true },
+    };
+    ADD_ROWS(m, il, rows);
+}
+
+enum { MAMBA_STATE = 16 };
+
+static long time_steps(void) { return opt.embd / 16; }
+
+static void add_mamba(struct maker *m, long il)
+{
+    long inner = 2 * opt.embd;
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "ssm_in", m->type, opt.embd, 2 * inner, 0, true },
+        { "ssm_conv1d", GGML_TYPE_F32, KERNEL, inner, 0, true },
+        { "ssm_conv1d.bias", GGML_TYPE_F32, inner, 0, 0, true },
+        { "ssm_x", m->type, inner, time_steps() + 2 * MAMBA_STATE, 0, true },
+        { "ssm_dt", GGML_TYPE_F32, time_steps(), inner, 0, true },
+        { "ssm_dt.bias", GGML_TYPE_F32, inner, 0, 0, true },
+        { "ssm_a", GGML_TYPE_F32, MAMBA_STATE, inner, 0, true },
+        { "ssm_d", GGML_TYPE_F32, inner, 0, 0, true },
+        { "ssm_out", m->type, inner, opt.embd, 0, true },
+    };
+    ADD_ROWS(m, il, rows);
+}
+
+enum { LORA = 64, NOPE = 32, ROPE = 16, VALUE = 32 };
+
+static void add_mla(struct maker *m, long il)
+{
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "attn_kv_a_norm", GGML_TYPE_F32, LORA, 0, 0, true },
+        { "attn_q", m->type, opt.embd, opt.heads * (NOPE + ROPE), 0, true },
+        { "attn_kv_a_mqa", m->type, opt.embd, LORA + ROPE, 0, true },
+        { "attn_k_b", m->type, NOPE, LORA, opt.heads, true },
+        { "attn_v_b", m->type, LORA, VALUE, opt.heads, true },
+        { "attn_output", m->type, opt.heads * VALUE, opt.embd, 0, true },
+    };
+    ADD_ROWS(m, il, rows);
+}
+
+/* The layer for multi-token prediction: attention, and what joins a token with the hidden state before it. */
+static void add_head(struct maker *m, long il)
+{
+    const struct row rows[] = {
+        { "nextn.eh_proj.weight", m->type, 2 * opt.embd, opt.embd, 0, true },
+        { "nextn.enorm.weight", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "nextn.hnorm.weight", GGML_TYPE_F32, opt.embd, 0, 0, true },
+    };
+    add_attention(m, il);
+    add_ffn(m, il);
+    ADD_ROWS(m, il, rows);
+}
+
+static void add_layer(struct maker *m, long il)
+{
+    if (is_arch("mamba")) return add_mamba(m, il);
+    if (is_arch("deepseek2"))
+        add_mla(m, il);
+    else if (is_arch("qwen35") && (il + 1) % EVERY)
+        add_delta_net(m, il);
+    else
+        add_attention(m, il);
+    add_ffn(m, il);
 }
 
 /* --- vocabulary --- */
@@ -169,16 +310,24 @@ static void add_vocabulary(struct maker *m)
         types[i] = i < n - N_SPECIAL ? 1 : i < n - 2 ? 3 : 4; /* normal, control, defined by the user */
     }
     gguf_set_val_str(m->gguf, "tokenizer.ggml.model", "gpt2");
-    gguf_set_val_str(m->gguf, "tokenizer.ggml.pre", "gpt-2");
+    gguf_set_val_str(m->gguf, "tokenizer.ggml.pre", opt.pre);
     gguf_set_arr_str(m->gguf, "tokenizer.ggml.tokens", words, n);
     gguf_set_arr_data(m->gguf, "tokenizer.ggml.token_type", GGUF_TYPE_INT32, types, n);
     gguf_set_arr_str(m->gguf, "tokenizer.ggml.merges", rules, N_PAIRS);
     gguf_set_val_u32(m->gguf, "tokenizer.ggml.bos_token_id", (uint32_t)(n - N_SPECIAL));
     gguf_set_val_u32(m->gguf, "tokenizer.ggml.eos_token_id", (uint32_t)(n - N_SPECIAL + 2));
     gguf_set_val_bool(m->gguf, "tokenizer.ggml.add_bos_token", false);
+    static const char *const fim[] = { "pre", "suf", "mid", "rep", "sep" };
+    for (uint32_t i = 0; opt.fim && i < sizeof fim / sizeof fim[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "tokenizer.ggml.fim_%s_token_id", fim[i]);
+        gguf_set_val_u32(m->gguf, key, 256 + N_PAIRS + i);
+    }
     if (strcmp(opt.template, "none") != 0)
         gguf_set_val_str(m->gguf, "tokenizer.chat_template",
-                         strcmp(opt.template, "think") == 0 ? template_think : template_tools);
+                         strcmp(opt.template, "think") == 0   ? template_think
+                         : strcmp(opt.template, "tools") == 0 ? template_tools
+                                                              : opt.template);
     free(text);
     free(words);
     free(types);
@@ -191,31 +340,108 @@ static void set_u32(struct gguf_context *g, const char *key, long v)
     gguf_set_val_u32(g, name, (uint32_t)v);
 }
 
+static void add_sections(struct gguf_context *g) /* positions of three dimensions share the pairs of a head */
+{
+    long head = opt.embd / opt.heads;
+    const int32_t sections[4] = { (int32_t)head / 8, (int32_t)head * 3 / 16, (int32_t)head * 3 / 16, 0 };
+    char name[96];
+    snprintf(name, sizeof name, "%s.rope.dimension_sections", opt.arch);
+    gguf_set_arr_data(g, name, GGUF_TYPE_INT32, sections, 4);
+}
+
+/* What an architecture has besides. */
+static void add_own_settings(struct gguf_context *g)
+{
+    bool mamba = is_arch("mamba"), delta = is_arch("qwen35");
+    if (is_arch("qwen2vl") || delta) add_sections(g);
+    if (is_arch("gemma3")) set_u32(g, "attention.sliding_window", opt.window);
+    if (delta) set_u32(g, "full_attention_interval", EVERY);
+    if (delta) set_u32(g, "ssm.group_count", KEY_HEADS);
+    if (delta || mamba) {
+        set_u32(g, "ssm.conv_kernel", KERNEL);
+        set_u32(g, "ssm.inner_size", mamba ? 2 * opt.embd : STATE * VALUE_HEADS);
+        set_u32(g, "ssm.state_size", mamba ? MAMBA_STATE : STATE);
+        set_u32(g, "ssm.time_step_rank", mamba ? time_steps() : VALUE_HEADS);
+    }
+    if (!is_arch("deepseek2")) return;
+    set_u32(g, "attention.q_lora_rank", 0);
+    set_u32(g, "attention.kv_lora_rank", LORA);
+    set_u32(g, "attention.key_length", LORA + ROPE);
+    set_u32(g, "attention.value_length", LORA);
+    set_u32(g, "attention.key_length_mla", NOPE + ROPE);
+    set_u32(g, "attention.value_length_mla", VALUE);
+    set_u32(g, "leading_dense_block_count", opt.layers);
+    set_u32(g, "expert_feed_forward_length", opt.ff);
+    set_u32(g, "expert_shared_count", 0);
+}
+
 static void add_settings(struct gguf_context *g)
 {
     long head = opt.embd / opt.heads;
+    bool mla = is_arch("deepseek2"), mamba = is_arch("mamba");
     char name[96];
     gguf_set_val_str(g, "general.architecture", opt.arch);
     gguf_set_val_str(g, "general.name", "tiny");
-    set_u32(g, "block_count", opt.layers);
+    set_u32(g, "block_count", opt.layers + opt.mtp);
+    if (opt.mtp) set_u32(g, "nextn_predict_layers", opt.mtp);
     set_u32(g, "context_length", opt.ctx);
     set_u32(g, "embedding_length", opt.embd);
-    set_u32(g, "feed_forward_length", opt.ff);
-    set_u32(g, "attention.head_count", opt.heads);
-    set_u32(g, "attention.head_count_kv", opt.kv);
-    set_u32(g, "rope.dimension_count", head);
+    set_u32(g, "feed_forward_length", mamba ? 0 : opt.ff);
+    set_u32(g, "attention.head_count", mamba ? 0 : opt.heads);
+    if (!mamba) set_u32(g, "attention.head_count_kv", mla ? 1 : opt.kv);
+    if (!mamba) set_u32(g, "rope.dimension_count", mla ? ROPE : head);
     set_u32(g, "vocab_size", opt.vocab);
     snprintf(name, sizeof name, "%s.attention.layer_norm_rms_epsilon", opt.arch);
     gguf_set_val_f32(g, name, 1e-5f);
-    if (strcmp(opt.arch, "qwen2vl") == 0) { /* positions of three dimensions, which share the pairs of a head */
-        const int32_t sections[4] = { (int32_t)head / 8, (int32_t)head * 3 / 16, (int32_t)head * 3 / 16, 0 };
-        gguf_set_arr_data(g, "qwen2vl.rope.dimension_sections", GGUF_TYPE_INT32, sections, 4);
-    }
+    add_own_settings(g);
     if (opt.experts) {
         set_u32(g, "expert_count", opt.experts);
         set_u32(g, "expert_used_count", opt.used);
     }
     if (opt.embedding) set_u32(g, "pooling_type", 1);
+    if (!opt.rerank) return;
+    static const char *classes[] = { "yes", "no" };
+    set_u32(g, "pooling_type", 4);
+    snprintf(name, sizeof name, "%s.classifier.output_labels", opt.arch);
+    gguf_set_arr_str(g, name, classes, 2);
+    if (strcmp(opt.rerank, "none") != 0) gguf_set_val_str(g, "tokenizer.chat_template.rerank", opt.rerank);
+}
+
+/* An adapter of some matrices in every layer, and of the output. */
+static void add_lora(struct maker *m)
+{
+    const struct row rows[] = {
+        { "attn_q.weight.lora_a", m->type, opt.embd, opt.lora, 0, true },
+        { "attn_q.weight.lora_b", m->type, opt.lora, opt.embd, 0, true },
+        { "ffn_down.weight.lora_a", m->type, opt.ff, opt.lora, 0, !opt.experts },
+        { "ffn_down.weight.lora_b", m->type, opt.lora, opt.embd, 0, !opt.experts },
+        { "ffn_down_exps.weight.lora_a", m->type, opt.ff, opt.lora, opt.experts, opt.experts },
+        { "ffn_down_exps.weight.lora_b", m->type, opt.lora, opt.embd, opt.experts, opt.experts },
+    };
+    gguf_set_val_str(m->gguf, "general.architecture", opt.arch);
+    gguf_set_val_str(m->gguf, "general.type", "adapter");
+    gguf_set_val_str(m->gguf, "adapter.type", "lora");
+    gguf_set_val_f32(m->gguf, "adapter.lora.alpha", (float)opt.lora);
+    gguf_set_val_str(m->gguf, "adapter.lora.task_name", "noise");
+    for (long il = 0; il < opt.layers; il++) ADD_ROWS(m, il, rows);
+    add(m, "output.weight.lora_a", m->type, opt.embd, opt.lora, 0);
+    add(m, "output.weight.lora_b", m->type, opt.lora, opt.vocab, 0);
+}
+
+static void add_model(struct maker *m)
+{
+    add_settings(m->gguf);
+    if (opt.no_tokenizer)
+        gguf_set_val_str(m->gguf, "tokenizer.ggml.model", "no_vocab");
+    else
+        add_vocabulary(m);
+    add(m, "token_embd.weight", m->type, opt.embd, opt.vocab, 0);
+    for (long il = 0; il < opt.layers; il++) add_layer(m, il);
+    for (long il = 0; il < opt.mtp; il++) add_head(m, opt.layers + il);
+    if (opt.family) m->random = ~(uint32_t)opt.seed;
+    add(m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
+    add(m, "output.weight", m->type, opt.embd, opt.vocab, 0);
+    if (opt.rerank) add(m, "cls.output.weight", m->type, opt.embd, 2, 0);
 }
 
 /* --- the program --- */
@@ -225,10 +451,11 @@ static long *option(const char *name)
     const struct {
         const char *name;
         long *value;
-    } rows[] = { { "--layers", &opt.layers }, { "--embd", &opt.embd },   { "--heads", &opt.heads },
-                 { "--kv", &opt.kv },         { "--ff", &opt.ff },       { "--experts", &opt.experts },
-                 { "--used", &opt.used },     { "--vocab", &opt.vocab }, { "--ctx", &opt.ctx },
-                 { "--seed", &opt.seed } };
+    } rows[] = { { "--layers", &opt.layers }, { "--embd", &opt.embd },     { "--heads", &opt.heads },
+                 { "--kv", &opt.kv },         { "--ff", &opt.ff },         { "--experts", &opt.experts },
+                 { "--used", &opt.used },     { "--vocab", &opt.vocab },   { "--ctx", &opt.ctx },
+                 { "--seed", &opt.seed },     { "--window", &opt.window }, { "--lora", &opt.lora },
+                 { "--mtp", &opt.mtp } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].value;
     return NULL;
@@ -240,8 +467,16 @@ static void read_options(int argc, char **argv)
         long *number = option(argv[i]);
         if (strcmp(argv[i], "--embedding") == 0)
             opt.embedding = true;
+        else if (strcmp(argv[i], "--fim") == 0)
+            opt.fim = true;
         else if (strcmp(argv[i], "--hollow") == 0)
             opt.hollow = true;
+        else if (strcmp(argv[i], "--calm") == 0)
+            opt.calm = true;
+        else if (strcmp(argv[i], "--family") == 0)
+            opt.family = true;
+        else if (strcmp(argv[i], "--no-tokenizer") == 0)
+            opt.no_tokenizer = true;
         else if (i + 1 == argc)
             fail("an option has no value");
         else if (number)
@@ -250,6 +485,10 @@ static void read_options(int argc, char **argv)
             opt.type = argv[++i];
         else if (strcmp(argv[i], "--template") == 0)
             opt.template = argv[++i];
+        else if (strcmp(argv[i], "--pre") == 0)
+            opt.pre = argv[++i];
+        else if (strcmp(argv[i], "--rerank") == 0)
+            opt.rerank = argv[++i];
         else if (strcmp(argv[i], "--arch") == 0)
             opt.arch = argv[++i];
         else
@@ -268,17 +507,15 @@ int main(int argc, char **argv)
     }
     if (m.type == GGML_TYPE_COUNT) fail("no such type");
     long experts = opt.experts ? opt.experts : 1;
-    size_t per_layer = (size_t)(4 * opt.embd * opt.embd + 3 * opt.embd * opt.ff * experts);
-    size_t bytes = (per_layer * (size_t)opt.layers + 2 * (size_t)(opt.embd * opt.vocab)) * 4 + (64 << 20);
+    size_t per_layer = (size_t)(16 * opt.embd * opt.embd + 3 * opt.embd * opt.ff * experts);
+    size_t bytes = (per_layer * (size_t)(opt.layers + opt.mtp) + 2 * (size_t)(opt.embd * opt.vocab)) * 4 + (64 << 20);
     m.ctx = ggml_init((struct ggml_init_params){ opt.hollow ? 64 << 20 : bytes, NULL, opt.hollow });
     m.gguf = gguf_init_empty();
     if (!m.ctx || !m.gguf) fail("out of memory");
-    add_settings(m.gguf);
-    add_vocabulary(&m);
-    add(&m, "token_embd.weight", m.type, opt.embd, opt.vocab, 0);
-    for (long il = 0; il < opt.layers; il++) add_layer(&m, il);
-    add(&m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
-    add(&m, "output.weight", m.type, opt.embd, opt.vocab, 0);
+    if (opt.lora)
+        add_lora(&m);
+    else
+        add_model(&m);
     if (!gguf_write_to_file(m.gguf, argv[1], opt.hollow)) fail("cannot write the file");
     int64_t last = gguf_get_n_tensors(m.gguf) - 1;
     size_t end = gguf_get_meta_size(m.gguf) + gguf_get_tensor_offset(m.gguf, last) + gguf_get_tensor_size(m.gguf, last);

@@ -7,10 +7,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define SH(script) ((const char *const[]){ "sh", "-c", script, NULL })
 
@@ -292,6 +294,47 @@ static void test_ended_in_time(void **state)
     VR_AUTO_CHILD_END end = { 0 };
     run(&(struct vr_child){ .main = watch_stopped, .timeout_ms = PATIENCE_MS }, &end);
     assert_int_equal(end.exit_status, 3);
+}
+
+static void burn(double ms)
+{
+    struct timespec t;
+    do clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    while ((double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6 < ms);
+}
+
+static int burn_a_little(void *ctx)
+{
+    (void)ctx;
+    burn(60);
+    return 0;
+}
+
+/* All on one processor: nine that never rest, and one that has little to do, which takes it ten times as long. */
+static int crowd(void *ctx)
+{
+    (void)ctx;
+    cpu_set_t one;
+    struct vr_child_end end = { 0 };
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    pid_t others[9];
+    for (size_t i = 0; i < VR_COUNT(others); i++)
+        if ((others[i] = fork()) == 0) burn(PATIENCE_MS);
+    bool ran = vr_child_run(&(struct vr_child){ .main = burn_a_little, .timeout_ms = 120 }, &end, NULL);
+    for (size_t i = 0; i < VR_COUNT(others); i++) kill(others[i], SIGKILL);
+    if (!ran) return 100;
+    if (end.ms < 120) return 101; /* it was not held up */
+    return end.timed_out ? 102 : end.exit_status;
+}
+
+static void test_waiting_for_a_processor(void **state)
+{
+    (void)state;
+    VR_AUTO_CHILD_END end = { 0 };
+    run(&(struct vr_child){ .main = crowd, .timeout_ms = PATIENCE_MS }, &end);
+    assert_int_equal(end.exit_status, 0);
 }
 
 /* --- the cap --- */
@@ -761,6 +804,7 @@ int main(void)
         cmocka_unit_test(test_grandchild_outlives),
         cmocka_unit_test(test_deadline_under_fire),
         cmocka_unit_test(test_ended_in_time),
+        cmocka_unit_test(test_waiting_for_a_processor),
         cmocka_unit_test(test_output_cap),
         cmocka_unit_test(test_function),
         cmocka_unit_test(test_stdio),

@@ -14,6 +14,7 @@ static const struct row {
     { VR_ENOMEM, 6, 503, "out_of_memory" },
     { VR_EENGINE, 7, 502, "engine_error" },
     { VR_EDEVICE, 8, 503, "device_error" },
+    { VR_ESPLIT, 10, 502, "split_error" },
     { VR_EINTERNAL, 9, 500, "internal_error" },
 };
 

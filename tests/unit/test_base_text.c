@@ -31,6 +31,23 @@ static void test_count(void **state)
     }
 }
 
+static void test_real(void **state)
+{
+    (void)state;
+    static const struct {
+        double x;
+        int decimals;
+        const char *s;
+    } rows[] = {
+        { 0, 1, "0.0" },        { 31.24, 1, "31.2" }, { 999.96, 1, "1,000.0" },          { 2015.6, 1, "2,015.6" },
+        { 2015.6, 0, "2,016" }, { -150, 0, "-150" },  { -1234567.8, 1, "-1,234,567.8" },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_num out;
+        assert_string_equal(vr_fmt_real(&out, rows[i].x, rows[i].decimals), rows[i].s);
+    }
+}
+
 static void test_mib(void **state)
 {
     (void)state;
@@ -315,12 +332,34 @@ static void test_width(void **state)
     for (size_t i = 0; i < VR_COUNT(rows); i++) assert_int_equal(vr_text_width(rows[i].s), rows[i].n);
 }
 
+/* Cut before the first byte of a character, never after it. */
+static void test_fit(void **state)
+{
+    (void)state;
+    char out[5];
+    static const struct {
+        const char *s, *fits;
+    } rows[] = { { "", "" },
+                 { "abc", "abc" },
+                 { "abcd", "abcd" },
+                 { "abcde", "abcd" },
+                 { "abc\xc3\xa4", "abc" },
+                 { "ab\xc3\xa4", "ab\xc3\xa4" },
+                 { "ab\xe2\x82\xac", "ab" },
+                 { "\xf0\x9f\x98\x80x", "\xf0\x9f\x98\x80" } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        vr_text_fit(out, sizeof out, rows[i].s);
+        assert_string_equal(out, rows[i].fits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_count),   cmocka_unit_test(test_mib),          cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_short),   cmocka_unit_test(test_parse_u64),    cmocka_unit_test(test_parse_double),
-        cmocka_unit_test(test_nearest), cmocka_unit_test(test_nearest_long), cmocka_unit_test(test_width),
+        cmocka_unit_test(test_count),        cmocka_unit_test(test_real),    cmocka_unit_test(test_mib),
+        cmocka_unit_test(test_bytes),        cmocka_unit_test(test_short),   cmocka_unit_test(test_parse_u64),
+        cmocka_unit_test(test_parse_double), cmocka_unit_test(test_nearest), cmocka_unit_test(test_nearest_long),
+        cmocka_unit_test(test_width),        cmocka_unit_test(test_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

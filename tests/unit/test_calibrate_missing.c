@@ -100,9 +100,9 @@ static void test_twins(void **state)
     setup(NULL);
     m.devices[1].total_bytes = 2000;
     assert_int_equal(vr_calibrate_twin(&m, &b, 1), -1);
-    /* two kinds and the host: types, operations and small models each; a link each, twice; three pairs; the host again
-     */
-    assert_int_equal(vr_calibrate_steps(&c, &m, &b), 3 * 3 + 2 * 3 + 3 + 1);
+    /* two kinds and the host: types, operations and small models each; a link each, twice; three pairs, their
+     * reductions and that of all; the host again */
+    assert_int_equal(vr_calibrate_steps(&c, &m, &b), 3 * 3 + 2 * 3 + 3 + 3 + 1 + 1);
     b.n = 0;
     assert_int_equal(vr_calibrate_steps(&c, &m, &b), 3 + 1);
 }

@@ -2,7 +2,7 @@
 #include "test.h"
 
 #include "base/text.h"
-#include "cli/reason_text.h"
+#include "cli/text/reason_text.h"
 #include "gguf/type.h"
 #include "hw/machine.h"
 
@@ -22,7 +22,7 @@ static int set_up(void **state)
 /* Each sentence as it is written. */
 static const char *const sentences[VR_N_REASON_KINDS] = {
 #define SENTENCE(kind, text) [VR_REASON_##kind] = text,
-#include "cli/sentences.def"
+#include "cli/text/sentences.def"
 #undef SENTENCE
 };
 
@@ -73,6 +73,11 @@ static void test_words(void **state)
           "CUDA1 (RTX 3090) left out: the others hold the rest, and none of them is slower" },
         { { .kind = VR_REASON_HOST_LAYERS_NO_ROOM, .devices = 7, .figures = { [VR_FIGURE_N_LAYERS] = 13 } },
           "13 layers in host memory: no more fit on CUDA0, CUDA1 and CUDA2" },
+        { { .kind = VR_REASON_HOST_LAYERS_PARTLY,
+            .devices = 3,
+            .figures = { [VR_FIGURE_N_LAYERS] = 5, [VR_FIGURE_HOST_BYTES] = 1e9 } },
+          "5 layers in host memory, 953.67 MiB of weights; FFN matrices are placed one by one to fill "
+          "CUDA0 and CUDA1" },
         { { .kind = VR_REASON_HOST_LAYERS_NO_ROOM, .devices = 31, .figures = { [VR_FIGURE_N_LAYERS] = 1 } },
           "1 layer in host memory: no more fit on the 5 devices" },
         { { .kind = VR_REASON_CACHE_REDUCED,

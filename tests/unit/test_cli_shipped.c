@@ -1,7 +1,7 @@
 /* The model that ships is found from where the program lies, and nowhere else. */
 #include "test.h"
 
-#include "cli/shipped.h"
+#include "cli/input/shipped.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -120,9 +120,36 @@ static void test_positions(void **state)
     free(slot.tokens);
 }
 
+static void test_sounds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *base64, *says; /* NULL: taken */
+    } rows[] = {
+        { "UklGRiQAAABXQVZFZm10IA==", NULL }, /* RIFF....WAVEfmt */
+        { "SUQzBAAAAAAAAAAAAAAA", NULL },     /* ID3 */
+        { "//uQxAAAAAAAAAAAAAAA", NULL },     /* the head of a frame of MP3 */
+        { "ZkxhQwAAACIAAAAAAAAA", NULL },     /* fLaC */
+        { "UklGRiQAAABXRUJQZm10IA==", "neither a WAV" },
+        { "iVBORw0KGgoAAAANSUhEUg==", "neither a WAV" },
+        { "SUQz", "neither a WAV" },
+        { "", "neither a WAV" },
+        { "SUQzBAAAAAA AAAAAAAAA", "not valid base64" },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO_ARENA arena = { 0 };
+        struct vr_picture_file file;
+        struct vr_err err = { 0 };
+        bool ok = vr_sound_read(rows[i].base64, strlen(rows[i].base64), &arena, &file, &err);
+        if (ok != !rows[i].says || (!ok && !strstr(err.msg, rows[i].says))) fail_msg("%s: %s", rows[i].base64, err.msg);
+        if (ok) assert_true(file.n >= 12 && file.width == 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_sizes), cmocka_unit_test(test_damage),
-                                        cmocka_unit_test(test_urls), cmocka_unit_test(test_positions) };
+                                        cmocka_unit_test(test_urls), cmocka_unit_test(test_positions),
+                                        cmocka_unit_test(test_sounds) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -126,6 +126,20 @@ static void check(const struct row *r, const size_t *cuts, size_t n_cuts)
     vr_text_done(&t);
 }
 
+/* A model that says it would make its own answer a history that no request may hold. */
+static void test_nul(void **state)
+{
+    (void)state;
+    for (size_t cut = 0; cut <= 3; cut++) {
+        struct vr_text t = { 0 };
+        vr_text_add(&t, "a\0b", cut);
+        vr_text_add(&t, &"a\0b"[cut], 3 - cut);
+        assert_string_equal(vr_buf_str(&t.held), "a\xEF\xBF\xBD"
+                                                 "b");
+        vr_text_done(&t);
+    }
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -185,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_nul),
         cmocka_unit_test(test_kept_whole),
         cmocka_unit_test(test_any_bytes),
     };

@@ -20,6 +20,7 @@ static json_t *tree(const char *text)
 #define CHAT       "'messages':[{'role':'user','content':'x'}]"
 #define TOOLS      "'tools':[{'type':'function','function':{'name':'f'}}]"
 #define IMAGE(url) "{'type':'image_url','image_url':{'url':'" url "'}}"
+#define SOUND(of)  "{'type':'input_audio','input_audio':{" of "}}"
 #define PNG        IMAGE("data:image/png;base64,AAAA")
 
 static const struct {
@@ -32,19 +33,64 @@ static const struct {
     { VR_CHAT, "{}", "messages", "missing" },
     { VR_COMPLETION, "{}", "prompt", "missing" },
     { VR_EMBEDDING, "{'input':null}", "input", "missing" },
+    { VR_COMPLETION, "{'prompt':'','input_prefix':'','input_suffix':'','input_extra':[{'text':'a'}]}" },
+    { VR_COMPLETION, "{'prompt':'','input_prefix':'a'}", "input_suffix", "missing" },
+    { VR_COMPLETION, "{'prompt':'','input_extra':[]}", "input_prefix", "missing" },
+    { VR_COMPLETION, "{'prompt':[1],'input_prefix':'a','input_suffix':''}", "prompt", "string" },
+    { VR_COMPLETION, "{'prompt':'','input_prefix':'a','input_suffix':'','input_extra':{}}", "input_extra", "array" },
+    { VR_COMPLETION, "{'prompt':'','input_prefix':'a','input_suffix':'','input_extra':[{'filename':'b'}]}",
+      "input_extra", "'input_extra[0]'" },
+    { VR_COMPLETION, "{'prompt':'','input_prefix':'a','input_suffix':'','input_extra':[{'filename':1,'text':'b'}]}",
+      "input_extra", "'input_extra[0]'" },
+    { VR_CHAT, "{'messages':[{'role':'user','content':[" SOUND("'data':'UklGRg==','format':'wav'") "]}]}" },
+    { VR_CHAT, "{'messages':[{'role':'user','content':[" SOUND("'data':'UklGRg=='") "]}]}" },
+    { VR_CHAT, "{'messages':[{'role':'user','content':[" SOUND("'data':''") "]}]}", "messages[0].content[0]",
+      "base64" },
+    { VR_CHAT, "{'messages':[{'role':'user','content':[" SOUND("'data':7") "]}]}", "messages[0].content[0]", "base64" },
+    { VR_CHAT, "{'messages':[{'role':'user','content':[" SOUND("'data':'AAAA','format':'ogg'") "]}]}",
+      "messages[0].content[0]", "wav, mp3 or flac" },
+    { VR_CHAT, "{" CHAT ",'lora':[{'id':0,'scale':-0.5}]}" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[]}" },
+    { VR_COMPLETION, "{'prompt':'x','lora':{}}", "lora", "array of at most 8" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[0,1,2,3,4,5,6,7,8]}", "lora", "at most 8" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[{'id':0}]}", "lora", "'lora[0]'" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[{'id':-1,'scale':1}]}", "lora", "'lora[0]'" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[{'id':0,'scale':1},{'id':1,'scale':101}]}", "lora", "'lora[1]'" },
+    { VR_COMPLETION, "{'prompt':'x','lora':[{'id':0,'scale':1,'more':1}]}", "lora", "'lora[0]'" },
+    { VR_RERANK, "{'query':'q','documents':['a','']}" },
+    { VR_RERANK, "{'documents':['a']}", "query", "missing" },
+    { VR_RERANK, "{'query':'q'}", "documents", "missing" },
+    { VR_RERANK, "{'query':'','documents':['a']}", "query", "" },
+    { VR_RERANK, "{'query':'q','documents':'a'}", "documents", "array" },
+    { VR_RERANK, "{'query':'q','documents':[]}", "documents", "at least one" },
+    { VR_RERANK, "{'query':'q','documents':['a',{'text':'b'}]}", "documents", "documents[1]" },
+    { VR_RERANK, "{'query':'q','documents':['a'],'temperature':1}", "temperature", "" },
 
     /* one range */
     { VR_COMPLETION, "{'prompt':'x','temperature':2}" },
     { VR_COMPLETION, "{'prompt':'x','temperature':2.5}", "temperature", "from 0 to 2" },
     { VR_COMPLETION, "{'prompt':'x','temperature':-1}", "temperature", "from 0 to 2" },
     { VR_COMPLETION, "{'prompt':'x','repeat_penalty':11}", "repeat_penalty", "to 10" },
-    { VR_COMPLETION, "{'prompt':'x','max_tokens':2000000000}", "max_tokens", "from 1" },
+    { VR_COMPLETION, "{'prompt':'x','max_tokens':2000000000}", "max_tokens", "from 0" },
     { VR_COMPLETION, "{'prompt':'x','n':17}", "n", "to 16" },
     { VR_COMPLETION, "{'prompt':'x','n':1.5}", "n", "integer" },
     { VR_COMPLETION, "{'prompt':['a','b','c','d','e','f','g','h','i'],'n':16}", "n", "at most 128" },
     { VR_COMPLETION, "{'prompt':'x','stop':['']}", "stop", "1 to 256 bytes" },
     { VR_COMPLETION, "{'prompt':'x','stop':['1','2','3','4','5','6','7','8','9','0','1','2','3','4','5','6','7']}",
       "stop", "at most 16" },
+    { VR_COMPLETION, "{'prompt':[1,'a',2]}" },
+    { VR_COMPLETION, "{'prompt':[[1,'a'],'b',[2]]}" },
+    { VR_COMPLETION, "{'prompt':['a',[1]]}" },
+    { VR_COMPLETION, "{'prompt':[1,['a']]}", "prompt", "neither" },
+    { VR_COMPLETION, "{'prompt':[['a','b']]}", "prompt", "neither" },
+    { VR_COMPLETION, "{'prompt':[1,-1]}", "prompt", "neither" },
+    { VR_EMBEDDING, "{'input':[1,'']}", "input", "empty" },
+    { VR_COMPLETION, "{'prompt':'x','n_predict':5.0,'id_slot':0,'json_schema':{'const':1}}" },
+    { VR_COMPLETION, "{'prompt':'x','n_predict':-1,'max_tokens':-1}" },
+    { VR_COMPLETION, "{'prompt':'x','n_predict':5,'max_tokens':6}", "n_predict", "not both" },
+    { VR_COMPLETION, "{'prompt':'x','n_predict':-2}", "n_predict", "from -1" },
+    { VR_COMPLETION, "{'prompt':'x','json_schema':{'const':1},'grammar':'root ::= [a]'}", "grammar", "not both" },
+    { VR_COMPLETION, "{'prompt':'x','json_schema':{'type':7}}", "response_format.json_schema.schema", "JSON types" },
     { VR_COMPLETION, "{'prompt':'x','logit_bias':{'banana':1}}", "logit_bias", "not a token id" },
     { VR_COMPLETION, "{'prompt':'x','logit_bias':{' 5':1}}", "logit_bias", "not a token id" },
     { VR_COMPLETION, "{'prompt':'x','logit_bias':{'5':101}}", "logit_bias", "-100" },
@@ -106,9 +152,17 @@ static const struct {
       "not both" },
     { VR_COMPLETION, "{'prompt':'x','grammar':'root ::= [a]{5,3}'}", "grammar", "at most 3" },
     { VR_COMPLETION, "{'prompt':'x','response_format':{'type':'xml'}}", "response_format", "must be text" },
+    { VR_COMPLETION, "{'prompt':'x','response_format':{'type':'json_schema','json_schema':{'schema':{'type':'number','"
+                     "minimum':1}}}}" },
     { VR_COMPLETION,
-      "{'prompt':'x','response_format':{'type':'json_schema','json_schema':{'schema':{'type':'number','minimum':1}}}}",
-      "response_format.json_schema.schema", "integers only" },
+      "{'prompt':'x','response_format':{'type':'json_schema','json_schema':{'schema':{'type':'number','multipleOf':1}}}"
+      "}",
+      "response_format.json_schema.schema", "\"multipleOf\" cannot" },
+    { VR_CHAT,
+      "{" CHAT ",'tools':[{'type':'function','function':{'name':'f','strict':true,'parameters':{'type':'object','"
+      "properties':{'a':"
+      "{'type':'number','minimum':1}}}}}]}",
+      "tools[0].function.parameters", "of a tool can be enforced for integers only" },
 };
 
 static void test_rows(void **state)
@@ -144,6 +198,18 @@ static void test_stripped(void **state)
           "{'stream':true,'kind':'chat','messages':[{'role':'assistant','content':[{'type':'text','text':'no'},{'type':"
           "'text','text':'t'}]},{'role':'assistant','content':'never'}]}" },
         { VR_COMPLETION, "{'model':'m','prompt':'x','best_of':1,'suffix':''}", "{'prompt':'x','kind':'completion'}" },
+        { VR_COMPLETION, "{'prompt':'x','suffix':'y'}",
+          "{'prompt':'','input_prefix':'x','input_suffix':'y','kind':'completion'}" },
+        /* what means the same in another form */
+        { VR_COMPLETION, "{'prompt':'x','max_tokens':-1,'top_k':40.0,'stream_options':{'include_usage':true}}",
+          "{'prompt':'x','max_tokens':1073741824,'top_k':40,'kind':'completion'}" },
+        { VR_CHAT,
+          "{'messages':[{'role':'assistant','content':'x','tool_calls':[{'id':'a','function':{'name':'f','arguments':"
+          "''}}]}],'max_tokens':5,'max_completion_tokens':5.0,'store':true,'verbosity':'low','response_format':{'type':"
+          "'json_object','schema':{'type':'object'}}}",
+          "{'messages':[{'role':'assistant','content':'x','tool_calls':[{'id':'a','function':{'name':'f','arguments':"
+          "'{}'}}]}],'max_tokens':5,'max_completion_tokens':5,'response_format':{'type':'json_schema','schema':{'type':"
+          "'object'},'json_schema':{'name':'answer','schema':{'type':'object'}}},'kind':'chat'}" },
         { VR_EMBEDDING, "{'input':[1,2],'encoding_format':'base64','dimensions':8}",
           "{'input':[1,2],'dimensions':8,'kind':'embedding'}" },
     };
@@ -159,6 +225,25 @@ static void test_stripped(void **state)
     }
 }
 
+/* What changes nothing is taken, and named. */
+static void test_notes(void **state)
+{
+    (void)state;
+    struct vr_notes notes = { 0 };
+    struct vr_refusal why = { .notes = &notes };
+    json_t *body = tree("{'messages':[{'role':'user','weight':1,'annotations':[],'content':[{'type':'text','text':'x',"
+                        "'cache_control':{}}]}],'tools':[{'type':'function','function':{'name':'f','cost':1}}],"
+                        "'response_format':{'type':'text','more':1}}");
+    assert_true(vr_request_check(body, VR_CHAT, &why));
+    static const char *const names[] = { "messages[0].weight", "messages[0].content[0].cache_control", "tools[0].cost",
+                                         "response_format.more" };
+    for (size_t i = 0; i < VR_COUNT(names); i++) assert_contains(notes.text, names[i]);
+    if (strstr(notes.text, "annotations")) fail_msg("%s", notes.text);
+    for (int i = 0; i < 100; i++) vr_notes_add(&notes, "a\r\nb: gr\xc3\xbc\xc3\x9f\x65"); /* one line, of ASCII */
+    for (const char *c = notes.text; *c; c++) assert_true(*c >= ' ' && *c <= '~');
+    json_decref(body);
+}
+
 static void test_choices(void **state)
 {
     (void)state;
@@ -171,6 +256,7 @@ static void test_choices(void **state)
         { VR_COMPLETION, "{'prompt':[1,2,3],'n':2}", 2 },
         { VR_COMPLETION, "{'prompt':['a',[1,2]],'n':2}", 4 },
         { VR_EMBEDDING, "{'input':['a','b']}", 1 },
+        { VR_RERANK, "{'query':'q','documents':['a','b']}", 1 },
     };
     for (size_t i = 0; i < VR_COUNT(counts); i++) {
         json_t *body = tree(counts[i].body);
@@ -183,7 +269,7 @@ static void test_choices(void **state)
 static void test_refusals_are_text(void **state)
 {
     (void)state;
-    struct vr_refusal why;
+    struct vr_refusal why = { 0 };
     assert_false(vr_refuse(&why, "a\xff", "x", "b\xc3"));
     assert_string_equal(why.param, "a?");
     assert_string_equal(why.message, "b?");
@@ -203,8 +289,9 @@ static void test_kinds(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_stripped),
-                                        cmocka_unit_test(test_choices), cmocka_unit_test(test_refusals_are_text),
-                                        cmocka_unit_test(test_kinds) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rows),    cmocka_unit_test(test_stripped),          cmocka_unit_test(test_notes),
+        cmocka_unit_test(test_choices), cmocka_unit_test(test_refusals_are_text), cmocka_unit_test(test_kinds)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,7 +33,7 @@ static int by_logit(const void *a, const void *b)
 static size_t reference(const struct vr_sampling *how, double p[N])
 {
     static struct vr_candidate c[N];
-    for (int i = 0; i < N; i++) c[i] = (struct vr_candidate){ i, row[i], 0 };
+    for (int i = 0; i < N; i++) c[i] = (struct vr_candidate){ i, row[i] };
     qsort(c, N, sizeof *c, by_logit);
     size_t n = how->top_k > 0 && how->top_k < N ? (size_t)how->top_k : N;
     double sum = 0, seen = 0;
@@ -204,7 +204,7 @@ static bool evens_filter(void *ctx, struct vr_candidate *c, size_t n)
 
 static bool evens_allows(void *ctx, int32_t token, bool *yes)
 {
-    struct vr_candidate c = { token, 1, 0 };
+    struct vr_candidate c = { token, 1 };
     bool ok = evens_filter(ctx, &c, 1);
     *yes = c.logit > -INFINITY;
     return ok;

@@ -1,6 +1,8 @@
 /* Frames: what goes in comes out, byte for byte; what is malformed is seen. */
 #include "test.h"
 
+#include <math.h>
+
 #include <jansson.h>
 
 #include "engine/wire/wire.h"
@@ -33,7 +35,7 @@ static void test_round_trips(void **state)
 {
     (void)state;
     VR_AUTO_BUF b = { 0 };
-    struct vr_wire_begin begin = { 4000000000u, 12 }, begin2;
+    struct vr_wire_begin begin = { 4000000000u, 12, 3 }, begin2;
     vr_wire_add_begin(&b, 9, &begin);
     struct vr_frame f = parse(&b, VR_FROM_ENGINE);
     assert_true(vr_wire_get_begin(&f, &begin2));
@@ -41,7 +43,7 @@ static void test_round_trips(void **state)
     assert_memory_equal(&begin, &begin2, sizeof begin);
 
     vr_buf_clear(&b);
-    struct vr_wire_end end = { 200, VR_END_TOOL_CALLS, 4, 1, 2, 3, 5, 4, 0.5f, 1.5f, 1e6f }, end2;
+    struct vr_wire_end end = { 200, VR_END_TOOL_CALLS, 4, 1, 2, 3, 5, 4, 9, 0.5f, 1.5f, 1e6f }, end2;
     vr_wire_add_end(&b, 1, &end);
     f = parse(&b, VR_FROM_ENGINE);
     assert_true(vr_wire_get_end(&f, &end2));
@@ -49,7 +51,7 @@ static void test_round_trips(void **state)
     assert_int_equal(end2.reason, VR_END_TOOL_CALLS);
     assert_int_equal(end2.stop, 4);
     assert_int_equal(end2.completion_tokens + 10 * end2.reasoning_tokens + 100 * end2.cached_tokens, 321);
-    assert_int_equal(end2.drafted_tokens + 10 * end2.accepted_tokens, 45);
+    assert_int_equal(end2.drafted_tokens + 10 * end2.accepted_tokens + 100 * end2.slot, 945);
     assert_true(end2.queue_ms == 0.5f && end2.prompt_ms == 1.5f && end2.text_ms == 1e6f);
 
     vr_buf_clear(&b);
@@ -83,6 +85,18 @@ static void test_round_trips(void **state)
     f = parse(&b, VR_FROM_FRONT);
     assert_true(vr_wire_get_stop(&f, &ms));
     assert_int_equal(ms, 1500);
+
+    vr_buf_clear(&b);
+    float scales[3];
+    vr_wire_add_lora(&b, (const float[]){ 0.5f, -2, 0 }, 3);
+    f = parse(&b, VR_FROM_FRONT);
+    assert_false(vr_wire_get_lora(&f, scales, 2));
+    assert_true(vr_wire_get_lora(&f, scales, 3));
+    assert_true(scales[0] == 0.5f && scales[1] == -2 && scales[2] == 0);
+    vr_buf_clear(&b);
+    vr_wire_add_lora(&b, (const float[]){ NAN }, 1);
+    f = parse(&b, VR_FROM_FRONT);
+    assert_false(vr_wire_get_lora(&f, scales, 1));
 }
 
 static void test_malformed(void **state)
@@ -125,7 +139,7 @@ static void test_bad_payloads(void **state)
     struct vr_wire_error error;
     uint32_t ms;
     uint8_t bytes[64] = { 0 };
-    struct vr_frame f = { VR_WIRE_BEGIN, 1, bytes, 7 };
+    struct vr_frame f = { VR_WIRE_BEGIN, 1, bytes, 11 };
     assert_false(vr_wire_get_begin(&f, &begin));
     f = (struct vr_frame){ VR_WIRE_DELTA, 1, bytes, 1 };
     assert_false(vr_wire_get_delta(&f, &delta));
@@ -133,11 +147,11 @@ static void test_bad_payloads(void **state)
     f.n = 5;
     assert_false(vr_wire_get_delta(&f, &delta));
     bytes[1] = VR_N_ENDS;
-    f = (struct vr_frame){ VR_WIRE_END, 1, bytes, 36 };
+    f = (struct vr_frame){ VR_WIRE_END, 1, bytes, 40 };
     assert_false(vr_wire_get_end(&f, &end));
     bytes[1] = 0;
     assert_true(vr_wire_get_end(&f, &end));
-    f.n = 35;
+    f.n = 39;
     assert_false(vr_wire_get_end(&f, &end));
     f = (struct vr_frame){ VR_WIRE_RESULT, 1, bytes, 12 };
     assert_true(vr_wire_get_result(&f, &result));
@@ -151,7 +165,7 @@ static void test_bad_payloads(void **state)
     assert_false(vr_wire_get_error(&f, &error));
     f = (struct vr_frame){ VR_WIRE_STOP, 0, bytes, 3 };
     assert_false(vr_wire_get_stop(&f, &ms));
-    f = (struct vr_frame){ VR_WIRE_DELTA, 1, bytes, 8 }; /* another kind */
+    f = (struct vr_frame){ VR_WIRE_DELTA, 1, bytes, 12 }; /* another kind */
     assert_false(vr_wire_get_begin(&f, &begin));
 }
 
@@ -164,11 +178,53 @@ static void test_names(void **state)
     assert_string_equal(vr_end_name((enum vr_end)99), "?");
 }
 
+static void test_pulse(void **state)
+{
+    (void)state;
+    VR_AUTO_BUF b = { 0 };
+    struct vr_wire_pulse p = { 1, 2, 3, 4000000000u }, q;
+    vr_wire_add_pulse(&b, &p);
+    struct vr_frame f = parse(&b, VR_FROM_ENGINE);
+    assert_true(vr_wire_get_pulse(&f, &q));
+    assert_memory_equal(&p, &q, sizeof p);
+    f.n--;
+    assert_false(vr_wire_get_pulse(&f, &q));
+}
+
+/* The last two fields, and nothing that only looks like them. */
+static void test_whose(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *json;
+        uint64_t client, tenant;
+    } rows[] = {
+        { "{\"kind\":\"chat\",\"client\":3,\"tenant\":7}", 3, 7 },
+        { "{\"kind\":\"chat\",\"client\":9999999999999999999,\"tenant\":0}", 9999999999999999999u, 0 },
+        { "{\"kind\":\"chat\",\"client\":1,\"tenant\":99999999999999999999}", 0, 0 },
+        { "{\"kind\":\"chat\",\"client\":99999999999999999999,\"tenant\":1}", 0, 0 },
+        { "{\"kind\":\"chat\",\"tenant\":7}", 0, 0 },
+        { "{\"kind\":\"chat\"}", 0, 0 },
+        { "{\"a\":{\"b\":1,\"client\":3,\"tenant\":7}}", 0, 0 },
+        { "{\"a\":\",\\\"client\\\":3,\\\"tenant\\\":7}\"}", 0, 0 },
+        { "{\"a\":1,\"b\\\",\\\"client\":3,\"tenant\":7}", 0, 0 },
+        { "{\"a\":1,\"client\":3,\"tenant\":}", 0, 0 },
+        { "}", 0, 0 },
+        { "7}", 0, 0 },
+        { "", 0, 0 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_whose w = vr_wire_whose(rows[i].json, strlen(rows[i].json));
+        assert_true(w.client == rows[i].client && w.tenant == rows[i].tenant);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layout),       cmocka_unit_test(test_round_trips), cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_bad_payloads), cmocka_unit_test(test_names),
+        cmocka_unit_test(test_pulse),       cmocka_unit_test(test_whose),     cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_round_trips), cmocka_unit_test(test_malformed), cmocka_unit_test(test_bad_payloads),
+        cmocka_unit_test(test_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

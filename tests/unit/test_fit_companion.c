@@ -7,6 +7,8 @@
 #include "hw/profile.h"
 #include "scratch.h"
 
+enum { GUESSES = 3 };
+
 static struct vr_model *open_model(const char *path)
 {
     struct vr_err err = { 0 };
@@ -99,7 +101,7 @@ static double total_ms(const struct vr_outcome *o)
 {
     double ms = o->verdict.price.step_ms[VR_DECODE];
     for (size_t i = 0; i < o->n_companions; i++)
-        ms += o->companions[i].ms * (o->companions[i].kind == VR_DRAFT ? VR_DRAFT_TOKENS : 1.0 / 512);
+        ms += o->companions[i].ms * (o->companions[i].kind == VR_DRAFT ? GUESSES : 1.0 / 512);
     return ms;
 }
 
@@ -150,7 +152,7 @@ static void test_best_of_all(void **state)
             alone.ask.machine = &alone.machine;
             alone.ask.speeds = &alone.speeds;
             struct stage one = alone;
-            alone.ask.has_draft = true;
+            alone.ask.spec = VR_SPEC_DRAFT;
             one.ask.model = draft;
             one.ask.budgets = &one.budgets;
             one.budgets.n = host ? 0 : 1;
@@ -163,7 +165,7 @@ static void test_best_of_all(void **state)
             alone.machine.host.ram_free_bytes -= sum(&d.verdict.host);
             VR_AUTO_OUTCOME rest = { 0 };
             if (!vr_fit_plan(&alone.ask, &wish, &rest, &err)) continue;
-            double ms = rest.verdict.price.step_ms[VR_DECODE] + VR_DRAFT_TOKENS * d.verdict.price.step_ms[VR_DECODE];
+            double ms = rest.verdict.price.step_ms[VR_DECODE] + GUESSES * d.verdict.price.step_ms[VR_DECODE];
             if (ms < total_ms(&o) * 0.999)
                 fail_msg("%s: %.2f ms with the draft on device %zu, %.2f as placed on %d", rows[r].rig, ms, i,
                          total_ms(&o), o.companions[0].device);

@@ -5,42 +5,51 @@
 #include "nomem.h"
 
 #include "engine_fixtures.h"
-#include "fit/fit.h"
+#include "fit/choices.h"
 #include "hw/profile.h"
 
-static struct {
+static struct stage {
     struct vr_model *model;
     struct vr_machine machine;
     struct vr_budgets budgets;
     struct vr_speeds speeds;
     struct vr_fit_ask ask;
-} the;
+} the, four;
+
+static bool set_stage(struct stage *s, const char *model, const char *rig)
+{
+    struct vr_err err = { 0 };
+    s->model = vr_model_open(fixture_path(model), &err);
+    if (!s->model || !vr_profile_load(rig, &s->machine, &err) ||
+        !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err)) {
+        print_error("%s\n", err.msg);
+        return false;
+    }
+    vr_speeds_guess(&s->machine, &s->speeds);
+    s->ask = (struct vr_fit_ask){ .model = s->model,
+                                  .machine = &s->machine,
+                                  .budgets = &s->budgets,
+                                  .speeds = &s->speeds,
+                                  .context = VR_CONTEXT_DEFAULT,
+                                  .flash_auto = true,
+                                  .fill = 0.5 };
+    return true;
+}
 
 static int setup(void **state)
 {
     (void)state;
-    struct vr_err err = { 0 };
-    the.model = vr_model_open(fixture_path("qwen3-30b-a3b"), &err);
-    if (!the.model || !vr_profile_load("tests/fixtures/rigs/3060-12g-64g-ram.json", &the.machine, &err) ||
-        !vr_budgets_select(&the.machine, &(struct vr_select){ .reserve_mib = "1024" }, &the.budgets, &err)) {
-        print_error("%s\n", err.msg);
-        return -1;
-    }
-    vr_speeds_guess(&the.machine, &the.speeds);
-    the.ask = (struct vr_fit_ask){ .model = the.model,
-                                   .machine = &the.machine,
-                                   .budgets = &the.budgets,
-                                   .speeds = &the.speeds,
-                                   .context = VR_CONTEXT_DEFAULT,
-                                   .flash_auto = true,
-                                   .fill = 0.5 };
-    return 0;
+    return set_stage(&the, "qwen3-30b-a3b", "tests/fixtures/rigs/3060-12g-64g-ram.json") &&
+                   set_stage(&four, "llama-3.1-8b", "tests/fixtures/rigs/2x3090-2x3060.json")
+               ? 0
+               : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
     vr_model_free(the.model);
+    vr_model_free(four.model);
     return 0;
 }
 
@@ -57,6 +66,29 @@ static bool plan(void)
     memset(&o, 0, sizeof o);
     const struct vr_goal goal = { 0 };
     bool ok = vr_fit_plan(&the.ask, &goal, &o, &err) && vr_outcome_explain(&the.ask, &goal.fixed, &o, &err);
+    vr_outcome_done(&o);
+    return told(&err, ok);
+}
+
+static bool choose(void)
+{
+    static struct vr_outcome o;
+    struct vr_err err = { 0 };
+    memset(&o, 0, sizeof o);
+    const struct vr_open open = { .n_ubatch = true, .host_weights = true, .offload_min = true };
+    bool ok = vr_fit_choose(&the.ask, &(struct vr_goal){ 0 }, &open, &o, &err);
+    vr_outcome_done(&o);
+    return told(&err, ok);
+}
+
+/* With every split to choose from, on four cards: a split is planned, too. */
+static bool spread(void)
+{
+    static struct vr_outcome o;
+    struct vr_err err = { 0 };
+    memset(&o, 0, sizeof o);
+    bool ok = vr_fit_plan(&four.ask, &(struct vr_goal){ .splits = VR_SPLITS_ALL }, &o, &err);
+    if (ok) assert_int_equal(o.trial.split_mode, VR_SPLIT_TENSOR);
     vr_outcome_done(&o);
     return told(&err, ok);
 }
@@ -93,6 +125,18 @@ static void test_plan(void **state)
     nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 61, false);
 }
 
+static void test_choose(void **state)
+{
+    (void)state;
+    nomem_each("choices", choose, getenv("NOMEM_ALL") ? 1 : 199, false);
+}
+
+static void test_spread(void **state)
+{
+    (void)state;
+    nomem_each("spread", spread, getenv("NOMEM_ALL") ? 1 : 23, false);
+}
+
 static void test_given(void **state)
 {
     (void)state;
@@ -107,7 +151,8 @@ static void test_llama(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_given),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_plan), cmocka_unit_test(test_choose),
+                                        cmocka_unit_test(test_spread), cmocka_unit_test(test_given),
                                         cmocka_unit_test(test_llama) };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

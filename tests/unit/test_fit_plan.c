@@ -2,6 +2,8 @@
  * say, the largest context, and flags that lead back to the same placement. */
 #include "test.h"
 
+#include <math.h>
+
 #include "base/text.h"
 #include "engine_fixtures.h"
 #include "fit/fit.h"
@@ -289,25 +291,32 @@ static bool plan_for(const struct stage *s, enum vr_optimize goal, struct vr_out
     return ok;
 }
 
-/* How much a bound may be off: weights in host memory decide how large the first device's compute buffer is, and the
- * planner goes by the size that its dry runs had. */
+/* How much better a plan for another goal may be at token generation: which weights are in host memory decides how
+ * large the first device's compute buffer is, and the planner goes by the sizes that its dry runs had. */
 static double buffer_slack(const struct vr_outcome *o, const struct stage *s)
 {
     uint64_t input = 0;
     for (uint32_t i = 0; i < s->ask.model->n_tensors; i++)
         if (s->ask.model->tensors[i].role == VR_ROLE_INPUT) input += vr_weight_host_bytes(&s->ask.model->tensors[i]);
-    return o->verdict.host.model_bytes > input + VR_MIB ? 0.01 : 1e-9;
+    return !o->optimal && o->verdict.host.model_bytes > input + VR_MIB ? 1e-3 : 1e-9;
 }
 
+#ifdef __SANITIZE_ADDRESS__
+#define EACH 7 /* plans take long there */
+#else
+#define EACH 1
+#endif
+
 /* The plan for a goal is at least as good in it as the plans for the other two. Token generation is planned without a
- * look at the others: a plan that is not proven may be missed, by no more than the gap that is told. */
+ * look at the others: where weights are in host memory and nothing is proven, a better one may be missed by 0.1 %. */
 static void test_goals(void **state)
 {
     (void)state;
-    unsigned compared = 0, differ = 0;
+    unsigned compared = 0, differ = 0, missed = 0;
     for (size_t m = 0; m < VR_COUNT(fixture_names); m++)
         for (size_t r = 0; r < VR_COUNT(rigs); r++) {
             if (strcmp(fixture_names[m], "kimi-k2.5") == 0 && r != 0) continue; /* it takes seconds */
+            if ((m * VR_COUNT(rigs) + r) % EACH) continue;
             struct stage s;
             set_stage(&s, fixture_names[m], rigs[r], 8192);
             s.ask.context.n_seq = (m + r) % 2 ? 4 : 1;
@@ -319,15 +328,17 @@ static void test_goals(void **state)
                     double mine = o[g].verdict.cost[g], theirs = o[other].verdict.cost[g];
                     compared++;
                     differ += theirs > mine * 1.01;
-                    bool decode = g == VR_OPTIMIZE_DECODE;
-                    if ((decode ? o[g].lower_bound : mine) > theirs * (1 + (decode ? buffer_slack(&o[g], &s) : 1e-9)))
+                    double slack = g == VR_OPTIMIZE_DECODE ? buffer_slack(&o[g], &s) : 1e-9;
+                    missed += mine > theirs * (1 + 1e-9);
+                    if (mine > theirs * (1 + slack))
                         fail_msg("%s on %s: the plan for %s takes %.4f, that for %s %.4f", fixture_names[m], rigs[r],
                                  goal_names[g], mine, goal_names[other], theirs);
                 }
             for (enum vr_optimize g = 0; g < VR_N_GOALS; g++) vr_outcome_done(&o[g]);
         }
-    print_message("%u comparisons, %u of them won by more than 1 %%\n", compared, differ);
-    assert_true(compared > 200 && differ > 40);
+    print_message("%u comparisons, %u of them won by more than 1 %%, %u missed by less than 0.1 %%\n", compared, differ,
+                  missed);
+    assert_true(compared > 200 / EACH && differ > 40 / EACH / 2);
 }
 
 /* What is said of all placements holds for placements that anybody may choose: none takes less than the bound, by the
@@ -367,13 +378,52 @@ static void test_bounds_hold(void **state)
     assert_true(tried > 30);
 }
 
+static bool has_reason(const struct vr_outcome *o, enum vr_reason_kind kind)
+{
+    for (size_t i = 0; i < o->n_reasons; i++)
+        if (o->reasons[i].kind == kind) return true;
+    return false;
+}
+
+/* A pipeline is for devices that work at once; a prompt's speed is for its length; and what is minimised is the price.
+ */
+static void test_pipelines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backend;
+        uint32_t n_prompt;
+        bool pipeline;
+    } rows[] = { { "CUDA", 512, true }, { "CUDA", 2048, true }, { "CUDA", 65536, true }, { "ROCm", 65536, false } };
+    double tok_s[VR_COUNT(rows)];
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        static struct stage s;
+        VR_AUTO_OUTCOME o = { 0 };
+        struct vr_err err = { 0 };
+        set_stage(&s, "llama-3.3-70b", "2x3090-2x3060", 4096);
+        for (size_t d = 0; d < s.machine.n_devices; d++)
+            snprintf(s.machine.devices[d].backend, sizeof s.machine.devices[d].backend, "%s", rows[i].backend);
+        vr_speeds_guess(&s.machine, &s.speeds);
+        s.ask.n_prompt = rows[i].n_prompt;
+        if (!vr_fit_plan(&s.ask, &(struct vr_goal){ .optimize = VR_OPTIMIZE_PREFILL }, &o, &err))
+            fail_msg("%s", err.msg);
+        assert_true(o.verdict.pipeline == rows[i].pipeline);
+        assert_true(has_reason(&o, rows[i].pipeline ? VR_REASON_PIPELINE_ON : VR_REASON_PIPELINE_TURNS));
+        tok_s[i] = o.verdict.price.prefill_tok_s;
+        double cost = o.verdict.cost[VR_OPTIMIZE_PREFILL];
+        assert_true(fabs(cost * tok_s[i] / 1e3 - 1) < 1e-9);
+        assert_true(o.lower_bound <= cost * (1 + 1e-6) && o.lower_bound > cost * 0.9);
+    }
+    assert_true(tok_s[0] * 1.2 < tok_s[1] && tok_s[1] * 1.2 < tok_s[2]); /* the longer, the more overlaps */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_design_rows),     cmocka_unit_test(test_never_over),
         cmocka_unit_test(test_useless_card),    cmocka_unit_test(test_largest_context),
         cmocka_unit_test(test_flags_lead_back), cmocka_unit_test(test_goals),
-        cmocka_unit_test(test_bounds_hold),
+        cmocka_unit_test(test_bounds_hold),     cmocka_unit_test(test_pipelines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

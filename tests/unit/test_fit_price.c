@@ -8,7 +8,7 @@
 
 static struct vr_speeds machine(void)
 {
-    struct vr_speeds s = { .n_devices = 2, .card = { 0, 1 } };
+    struct vr_speeds s = { .n_devices = 2, .card = { 0, 1 }, .cuda = 3, .pair_kernel = 3 };
     for (size_t i = 0; i <= VR_SPEED_HOST; i++) {
         struct vr_speed *p = &s.places[i];
         p->gbs = i == 0 ? 1000 : i == 1 ? 500 : 50;
@@ -18,6 +18,7 @@ static struct vr_speeds machine(void)
         p->link_ms = 0.01;
         p->attention_gbs = p->gbs / 2;
         p->attention_tflops = 50;
+        p->overlaps = true;
         for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
             p->share[t] = 1, p->matrix[t] = 100;
             p->expert_share[t] = 0.5f, p->expert_matrix[t] = 25;
@@ -83,13 +84,68 @@ static void test_sum(void **state)
     assert_near(price.decode_tok_s, 1000 / 5.301);
     assert_near(price.step_ms[VR_PREFILL], 10 + 20 + 1.01);
     assert_near(price.prefill_tok_s, 512 * 1000 / 31.01);
-    p.pipeline = true; /* micro-batches overlap: the slowest device sets the pace */
+    p.pipeline = true; /* micro-batches overlap: the slowest device sets the pace, once the first of four is through */
     vr_price(&w, &p, &price);
-    assert_near(price.step_ms[VR_PREFILL], 20);
+    assert_near(price.step_ms[VR_PREFILL], 31.01 / 4 + 20 * 0.75);
+    assert_near(price.prefill_tok_s, 512 * 1000 / price.step_ms[VR_PREFILL]);
+    s.places[1].overlaps = false; /* without CUDA they take turns */
+    vr_price(&w, &p, &price);
+    assert_near(price.step_ms[VR_PREFILL], 31.01);
+    s.places[1].overlaps = true;
+    p.n_prompt = 300; /* nothing overlaps in a single one */
+    vr_price(&w, &p, &price);
+    assert_near(price.step_ms[VR_PREFILL], 31.01);
+    p.n_prompt = UINT32_MAX; /* without end */
+    vr_price(&w, &p, &price);
+    assert_true(fabs(price.step_ms[VR_PREFILL] - 20) < 1e-5);
     assert_near(price.step_ms[VR_DECODE], 5.301);
     s.card[1] = 0; /* but what shares a card takes turns on it */
     vr_price(&w, &p, &price);
-    assert_near(price.step_ms[VR_PREFILL], 30);
+    assert_true(fabs(price.step_ms[VR_PREFILL] - 30) < 1e-5);
+}
+
+/* Split mode tensor: devices do a stage at once and wait for the slowest; the host starts the kernels of all; then
+ * parts are added up. */
+static void test_spread(void **state)
+{
+    (void)state;
+    struct vr_speeds s = machine();
+    struct vr_work rows[] = {
+        { .phase = VR_DECODE, .device = 2, .name = "GET_ROWS", .n = 1, .act_bytes = 0 },
+        { .phase = VR_DECODE, .device = 0, .type = VR_TYPE_F16, .n = 1, .weight_bytes = 1000000000 },
+        { .phase = VR_DECODE, .device = 1, .type = VR_TYPE_F16, .n = 1, .weight_bytes = 1000000000 },
+        { .phase = VR_DECODE, .device = 0, .stage = 1, .type = VR_TYPE_F16, .n = 1, .weight_bytes = 3000000000 },
+        { .phase = VR_DECODE, .device = 1, .stage = 1, .type = VR_TYPE_F16, .n = 1, .weight_bytes = 500000000 },
+    };
+    struct vr_reduction reductions[] = { { .phase = VR_DECODE, .n_devices = 2, .n = 10, .bytes = 0 } };
+    struct vr_works w = {
+        .rows = rows, .n_rows = VR_COUNT(rows), .reductions = reductions, .n_reductions = VR_COUNT(reductions)
+    };
+    struct vr_pricing p = both_devices(&s, 1);
+    struct vr_price price;
+    vr_price(&w, &p, &price);
+    double slow[2] = { fmax(price.ms[VR_DECODE][0] / 4, price.ms[VR_DECODE][1] * 2 / 3),
+                       fmax(price.ms[VR_DECODE][0] * 3 / 4, price.ms[VR_DECODE][1] / 3) };
+    assert_near(price.spread_ms[VR_DECODE], slow[0] + slow[1]);
+    assert_near(price.copy_ms[VR_DECODE], 10 * 0.018);
+    assert_near(price.step_ms[VR_DECODE], slow[0] + slow[1] + 0.18 + price.ms[VR_DECODE][2]);
+    s.reductions[s.n_reductions++] = (struct vr_measured_reduction){ 3, { 20, 30, 40, 50 } };
+    vr_price(&w, &p, &price);
+    assert_near(price.copy_ms[VR_DECODE], 10 * 0.020);
+    s.card[1] = 0; /* what shares a card takes turns on it, but for the beginnings of kernels */
+    vr_price(&w, &p, &price);
+    assert_near(price.spread_ms[VR_DECODE], price.ms[VR_DECODE][0] + price.ms[VR_DECODE][1]);
+    double sum = price.spread_ms[VR_DECODE];
+    for (size_t i = 1; i < VR_COUNT(rows); i++) rows[i].kernels = 1;
+    s.places[0].launch_ms = s.places[1].launch_ms = 0.1;
+    vr_price(&w, &p, &price);
+    assert_near(price.spread_ms[VR_DECODE], sum + 2 * 0.1); /* of two devices in each of two stages */
+    s.places[0].launch_ms = s.places[1].launch_ms = 0;
+    s.card[1] = 1;
+    s.places[0].submit_ms = s.places[1].submit_ms = 1; /* two kernels of each stage take longer to start than to run */
+    for (size_t i = 1; i < VR_COUNT(rows); i++) rows[i].kernels = 2;
+    vr_price(&w, &p, &price);
+    assert_near(price.spread_ms[VR_DECODE], 4 + 4);
 }
 
 /* Kernels of a batch: the host makes their graph while the devices wait, unless batches overlap; and each change
@@ -115,11 +171,12 @@ static void test_prompt(void **state)
     assert_near(price.copy_ms[VR_PREFILL], (7 - 3) * 0.25);
     assert_near(price.step_ms[VR_PREFILL], (1.9 + 0.1) + (0.9 + 0.1) + 0.1 + 2 + 1);
     p.pipeline = true;
+    p.n_prompt = UINT32_MAX;
     vr_price(&w, &p, &price);
-    assert_near(price.step_ms[VR_PREFILL], 2);
+    assert_true(fabs(price.step_ms[VR_PREFILL] - 2) < 1e-5);
     s.places[0].prompt_submit_ms = 0.03; /* the host is the slowest */
     vr_price(&w, &p, &price);
-    assert_near(price.step_ms[VR_PREFILL], 4);
+    assert_true(fabs(price.step_ms[VR_PREFILL] - 4) < 1e-5);
 }
 
 /* Products, experts and attention each have their own rates; products cost more in prompts, and small ones no less than
@@ -159,6 +216,31 @@ static void test_kinds(void **state)
         assert_near(price.ms[row.phase][0], rows[i].ms);
         assert_near(price.step_ms[row.phase], rows[i].ms + (row.phase == VR_DECODE ? 7 : 11));
     }
+}
+
+/* What a batch's products read and write beside weights counts where no measured rate has it; a kernel does it while it
+ * computes, but for experts. */
+static void test_activations(void **state)
+{
+    (void)state;
+    struct vr_work row = { .phase = VR_PREFILL, .name = "MUL_MAT", .n = 1, .type = Q4_0, .weight_bytes = 1000000000 };
+    struct vr_works w = { .rows = &row, .n_rows = 1 };
+    struct vr_speeds s = machine();
+    struct vr_pricing p = both_devices(&s, 1);
+    struct vr_price price;
+    row.act_bytes = 3000000000, row.flops = 200000000000;
+    vr_price(&w, &p, &price);
+    assert_near(price.ms[VR_PREFILL][0], 2);
+    s.places[0].act_gbs = 1000;
+    vr_price(&w, &p, &price);
+    assert_near(price.ms[VR_PREFILL][0], 1 + 3);
+    snprintf(row.name, sizeof row.name, "MUL_MAT_ID");
+    s.places[0].expert_read[Q4_0] = 200;
+    vr_price(&w, &p, &price);
+    assert_near(price.ms[VR_PREFILL][0], 5 + 8 + 3);
+    row.phase = VR_DECODE; /* a single token's are nothing */
+    vr_price(&w, &p, &price);
+    assert_near(price.ms[VR_DECODE][0], 8);
 }
 
 /* What was measured by itself is priced by its own figures: by kind and, over a cache, by the cache's type. */
@@ -325,9 +407,10 @@ static void test_nothing(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),   cmocka_unit_test(test_prompt),
-                                        cmocka_unit_test(test_kinds), cmocka_unit_test(test_ops),
-                                        cmocka_unit_test(test_alone), cmocka_unit_test(test_fill),
-                                        cmocka_unit_test(test_types), cmocka_unit_test(test_nothing) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),         cmocka_unit_test(test_prompt),
+                                        cmocka_unit_test(test_spread),      cmocka_unit_test(test_kinds),
+                                        cmocka_unit_test(test_activations), cmocka_unit_test(test_ops),
+                                        cmocka_unit_test(test_alone),       cmocka_unit_test(test_fill),
+                                        cmocka_unit_test(test_types),       cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

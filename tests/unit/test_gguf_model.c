@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <sys/stat.h>
 
+#include "gguf/part.h"
 #include "gguf_maker.h"
 
 static char model_path[512];
@@ -36,6 +37,8 @@ static void test_fixtures_match_index(void **state)
     assert_int_equal(json_object_size(index), 10);
     const char *id;
     json_t *truth;
+    uint64_t hashes[10];
+    size_t n = 0;
     json_object_foreach(index, id, truth)
     {
         const json_t *files = json_object_get(truth, "files"), *layers = json_object_get(truth, "layer_bytes");
@@ -61,12 +64,38 @@ static void test_fixtures_match_index(void **state)
                 sum += m->layers[i].bytes;
             }
             assert_int_equal(sum, m->tensor_bytes);
+            if (f == 0) hashes[n] = vr_model_hash(m);
+            assert_true(vr_model_hash(m) == hashes[n]); /* whichever part it was opened by */
         }
+        for (size_t i = 0; i < n; i++) assert_true(hashes[i] != hashes[n]);
+        n++;
     }
     json_decref(index);
 }
 
 /* The model whose layers 0-33 were put on a 24 GB card. */
+/* A header in pieces says what it wants, never too much, until it is whole. */
+static void test_wants(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    const char *path = fixture("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf");
+    uint64_t wants = 1, have = 1;
+    unsigned n = 0;
+    for (; wants; n++) {
+        if (!vr_part_wants(path, have, &wants, &err)) fail_msg("%s", err.msg);
+        if (wants) assert_true(wants > have);
+        if (wants) have = wants;
+    }
+    assert_true(n > 100); /* as it was asked byte by byte */
+    VR_AUTO(vr_model) m = open_model(path);
+    uint64_t data = UINT64_MAX;
+    for (uint32_t i = 0; i < m->n_tensors; i++) data = m->tensors[i].offset < data ? m->tensors[i].offset : data;
+    assert_in_range(data - have, 0, 31); /* the header's end, but for the padding */
+    assert_false(vr_part_wants("tests/fixtures/models/index.json", 100, &wants, &err));
+    assert_contains(err.msg, "not a GGUF file");
+}
+
 static void test_nemotron(void **state)
 {
     (void)state;
@@ -375,6 +404,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fixtures_match_index),
         cmocka_unit_test(test_nemotron),
+        cmocka_unit_test(test_wants),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_tied_embeddings),

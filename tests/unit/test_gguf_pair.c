@@ -1,4 +1,4 @@
-/* Drafts and mmprojs that do not belong to a model are refused, each with its reason. */
+/* Drafts, mmprojs and adapters that do not belong to a model are refused, each with its reason. */
 #include "test.h"
 
 #include "gguf/pair.h"
@@ -134,9 +134,86 @@ static void test_mmproj(void **state)
     assert_non_null(strstr(err.msg, "have 128 dimensions, those of some model have 64"));
 }
 
+struct adapter {
+    const char *arch, *type, *kind;
+    const char *names[2];
+    uint64_t ne[2][2];
+    bool whole_alpha;
+};
+
+static struct vr_model *make_adapter(const char *path, const struct adapter *a)
+{
+    MK_AUTO g = { 0 };
+    mk_str(&g, "general.architecture", a->arch);
+    mk_str(&g, "general.type", a->type);
+    mk_str(&g, "adapter.type", a->kind);
+    if (a->whole_alpha)
+        mk_u32(&g, "adapter.lora.alpha", 8);
+    else
+        mk_f32(&g, "adapter.lora.alpha", 8);
+    for (size_t i = 0; i < 2 && a->names[i]; i++) mk_tensor(&g, a->names[i], VR_TYPE_F16, a->ne[i][0], a->ne[i][1], 0);
+    mk_write(&g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    return m;
+}
+
+#define Q "blk.0.attn_q.weight"
+
+static void test_loras(void **state)
+{
+    (void)state;
+    static const struct {
+        struct adapter a;
+        const char *refusal; /* NULL: it is one of the model's */
+    } rows[] = {
+        { { "llama", "adapter", "lora", { Q ".lora_a", Q ".lora_b" }, { { 64, 4 }, { 4, 64 } }, false }, NULL },
+        { { "llama",
+            "adapter",
+            "lora",
+            { "token_embd.weight.lora_a", "token_embd.weight.lora_b" },
+            { { 4, 300 }, { 4, 64 } },
+            false },
+          NULL },
+        { { "qwen3", "adapter", "lora", { Q ".lora_a", Q ".lora_b" }, { { 64, 4 }, { 4, 64 } }, false },
+          "of a 'qwen3' model, and some model is a 'llama' model" },
+        { { "llama", "adapter", "cvec", { Q ".lora_a", Q ".lora_b" }, { { 64, 4 }, { 4, 64 } }, false },
+          "is not a LoRA adapter" },
+        { { "llama", "adapter", "lora", { Q ".lora_a", Q ".lora_b" }, { { 64, 4 }, { 4, 64 } }, true },
+          "adapter.lora.alpha" },
+        { { "llama", "adapter", "lora", { Q ".lora_a", Q ".lora_b" }, { { 64, 4 }, { 5, 64 } }, false },
+          "does not have the shape" },
+        { { "llama", "adapter", "lora", { Q ".lora_a", Q ".lora_b" }, { { 32, 4 }, { 4, 64 } }, false },
+          "does not have the shape" },
+        { { "llama", "adapter", "lora", { Q ".lora_a", NULL }, { { 64, 4 }, { 0, 0 } }, false },
+          "the tensor '" Q ".lora_b' is missing" },
+        { { "llama", "adapter", "lora", { "blk.7.attn_q.weight.lora_a", NULL }, { { 64, 4 }, { 0, 0 } }, false },
+          "has no tensor 'blk.7.attn_q.weight'" },
+        { { "llama", "adapter", "lora", { Q, NULL }, { { 64, 4 }, { 0, 0 } }, false }, "is none of a LoRA adapter" },
+        { { "llama", "adapter", "lora", { NULL, NULL }, { { 0, 0 }, { 0, 0 } }, false }, "one file with tensors" },
+    };
+    struct vocabulary with_layer = usual;
+    with_layer.layer = Q;
+    VR_AUTO(vr_model) m = make(scratch("model.gguf"), &with_layer);
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_err err = { 0 };
+        VR_AUTO(vr_model) lora = make_adapter(scratch("lora.gguf"), &rows[i].a);
+        bool ok = vr_pair_lora(m, lora, &err);
+        if (ok != !rows[i].refusal) fail_msg("row %zu: %s", i, err.msg);
+        if (!ok && !strstr(err.msg, rows[i].refusal)) fail_msg("row %zu: %s", i, err.msg);
+        assert_false(vr_pair_model(lora, &err));
+        assert_non_null(strstr(err.msg, "this file with --lora"));
+    }
+    struct vr_err err = { 0 };
+    assert_false(vr_pair_lora(m, m, &err));
+    assert_non_null(strstr(err.msg, "is not a LoRA adapter"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts), cmocka_unit_test(test_one_late_token),
-                                        cmocka_unit_test(test_shrunk), cmocka_unit_test(test_mmproj) };
+                                        cmocka_unit_test(test_shrunk), cmocka_unit_test(test_mmproj),
+                                        cmocka_unit_test(test_loras) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

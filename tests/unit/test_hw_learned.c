@@ -44,6 +44,45 @@ static void test_round(void **state)
     assert_true(vr_learned_find(&again, "GPU-1")->most_bytes == 7 && vr_learned_find(&again, "GPU-1")->fails == 2);
 }
 
+/* Models that end an engine in split mode tensor. */
+static void test_splits(void **state)
+{
+    (void)state;
+    struct vr_learned l = { 0 }, again;
+    struct vr_err err = { 0 };
+    const char *path = scratch("splits.json");
+    struct vr_split a = { "1", "a model", "0.5.0" }, b = { "2", "b \"model\"", "0.5.0" }, c = { "3", "c", "0.5.0" };
+    assert_null(vr_learned_split(&l, &a));
+    vr_learned_split_died(&l, &a, "ended by signal 6", 1000 * DAY);
+    vr_learned_split_died(&l, &b, "ended by signal 8", 960 * DAY);
+    vr_learned_split_died(&l, &a, "ended by signal 11", 1001 * DAY); /* once more: one row */
+    assert_int_equal(l.n_splits, 2);
+    l.split_off = true;
+    assert_true(vr_learned_save(path, &l, &err));
+    assert_true(vr_learned_load(path, 985 * DAY, &again, &err));
+    assert_true(again.n_splits == 2 && !again.split_off); /* that was of a run */
+    assert_memory_equal(again.splits, l.splits, 2 * sizeof l.splits[0]);
+    assert_true(vr_learned_load(path, 1001 * DAY, &again, &err));
+    assert_true(vr_learned_split(&again, &a) && !vr_learned_split(&again, &b)); /* older than a month */
+    VR_AUTO_BUF text = { 0 };
+    assert_true(vr_learned_print(&l, true, &text, &err));
+    assert_true(vr_learned_parse(vr_buf_str(&text), text.n, &again) && again.split_off && again.n_splits == 2);
+    for (int i = 0; i < VR_MAX_LEARNED; i++) {
+        snprintf(c.id, sizeof c.id, "c%d", i);
+        vr_learned_split_died(
+            &l, &c,
+            "an assertion failed in a file whose name is longer than any, "
+            "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+            "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+            "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4"
+            "\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4\xc3\xa4",
+            1002 * DAY);
+    }
+    assert_int_equal(l.n_splits, VR_MAX_LEARNED);
+    assert_null(vr_learned_split(&l, &b));        /* the oldest went first */
+    assert_true(vr_learned_save(path, &l, &err)); /* cut between characters */
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -73,7 +112,10 @@ static void test_broken(void **state)
                                         "{\"devices\":{\"a\":{\"hidden_bytes\":1}}}",
                                         "{\"devices\":{\"a\":{\"hidden_bytes\":-1,\"stage\":\"load\"}}}",
                                         "{\"devices\":{\"a\":{\"hidden_bytes\":\"1\",\"stage\":\"load\"}}}",
-                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1,\"stage\":\"tea\"}}}" };
+                                        "{\"devices\":{\"a\":{\"hidden_bytes\":1,\"stage\":\"tea\"}}}",
+                                        "{\"devices\":{},\"splits\":{}}",
+                                        "{\"devices\":{},\"splits\":[3]}",
+                                        "{\"devices\":{},\"splits\":[{\"id\":\"1\",\"model\":\"m\"}]}" };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         struct vr_learned l;
         struct vr_err err = { 0 };
@@ -105,6 +147,7 @@ static void test_path(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_round), cmocka_unit_test(test_limits),
-                                        cmocka_unit_test(test_broken), cmocka_unit_test(test_path) };
+                                        cmocka_unit_test(test_splits), cmocka_unit_test(test_broken),
+                                        cmocka_unit_test(test_path) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

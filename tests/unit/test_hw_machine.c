@@ -95,11 +95,46 @@ static void test_same_card(void **state)
     assert_false(vr_device_same_card(&rows[3].b, &rows[3].b)); /* nobody told where they are */
 }
 
+/* Devices of another machine come behind our own, under its name, with their links and the way there. */
+static void test_borrow(void **state)
+{
+    (void)state;
+    struct vr_err err;
+    VR_AUTO(vr_machine) lender = vr_machine_new(&err);
+    assert_non_null(lender);
+    memset(&m, 0, sizeof m);
+    for (int i = 0; i < 3; i++) {
+        struct vr_device *d = vr_machine_add(i ? lender : &m);
+        snprintf(d->backend, sizeof d->backend, "CUDA");
+        snprintf(d->pci, sizeof d->pci, "0000:01:00.0");
+    }
+    vr_machine_number(&m);
+    lender->host = (struct vr_host){
+        .cpu = "processor", .ram_total_bytes = 64 * VR_GIB, .ram_free_bytes = 60 * VR_GIB, .cores = 8
+    };
+    lender->links[lender->n_links++] = (struct vr_link){ .a = 0, .b = 1, .gbs = 50 };
+    assert_true(vr_machine_add_cpu(lender, 32 * VR_GIB));
+    assert_string_equal(lender->devices[2].id, "CPU0");
+    assert_int_equal(vr_machine_borrow(&m, lender, "attic", 1.1, 250), 3);
+    static const char *const ids[] = { "CUDA0", "attic/CUDA0", "attic/CUDA1", "attic/CPU0" };
+    assert_int_equal(m.n_devices, VR_COUNT(ids));
+    for (size_t i = 0; i < VR_COUNT(ids); i++) assert_string_equal(m.devices[i].id, ids[i]);
+    assert_string_equal(vr_device_own_id(&m.devices[3]), "CPU0");
+    assert_string_equal(vr_device_own_id(&m.devices[0]), "CUDA0");
+    assert_true(vr_machine_link(&m, 1, 2) && !vr_machine_link(&m, 0, 1));
+    assert_false(vr_device_same_card(&m.devices[0], &m.devices[1])); /* one slot, two machines */
+    assert_int_equal(m.devices[3].free_bytes, 32 * VR_GIB);
+    assert_true(m.devices[3].net_us > 249 && m.devices[3].net_gbs > 1);
+    vr_machine_number(&m); /* as after loading a profile */
+    for (size_t i = 0; i < VR_COUNT(ids); i++) assert_string_equal(m.devices[i].id, ids[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids),   cmocka_unit_test(test_notes),      cmocka_unit_test(test_pcie),
-        cmocka_unit_test(test_links), cmocka_unit_test(test_free_guess), cmocka_unit_test(test_same_card),
+        cmocka_unit_test(test_ids),    cmocka_unit_test(test_notes),      cmocka_unit_test(test_pcie),
+        cmocka_unit_test(test_links),  cmocka_unit_test(test_free_guess), cmocka_unit_test(test_same_card),
+        cmocka_unit_test(test_borrow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,6 +56,8 @@ static void make_saved(void)
     measure(&saved.devices[0].measured, 900);
     measure(&saved.devices[1].measured, 910);
     saved.links[saved.n_links++] = (struct vr_link){ .a = 0, .b = 1, .measured_gbs = 20, .measured_us = 11 };
+    vr_machine_keep_reduction(&saved, &(struct vr_measured_reduction){ 3, { 30, 60, 200, 1500 } });
+    vr_machine_keep_reduction(&saved, &(struct vr_measured_reduction){ 7, { 60, 90, 400, 2500 } });
     vr_machine_number(&saved);
 }
 
@@ -99,7 +101,10 @@ static void test_takes_over(void **state)
     assert_string_equal(now.devices[3].measured.when, "");
     assert_string_equal(now.devices[4].measured.when, "");
     assert_true(now.host.measured.types[0].gbs == 80 && now.host.bandwidth_gbs == 80);
+    assert_int_equal(now.host.bandwidth_from, VR_FROM_BENCH);
     assert_true(now.links[0].measured_gbs == 20 && now.links[0].gbs == 5);
+    assert_int_equal(now.n_reductions, 1); /* the other one's third card is none of those that were measured */
+    assert_true(now.reductions[0].devices == 5 && now.reductions[0].us[3] == 1500);
     assert_string_equal(now.note, "");
     assert_int_equal(vr_device_reserve(&now.devices[0]), (600 + 96 + VR_RESERVE_MARGIN_MIB) * VR_MIB + 12345);
     assert_int_equal(vr_device_reserve(&now.devices[1]), VR_RESERVE_DEFAULT_MIB * VR_MIB);

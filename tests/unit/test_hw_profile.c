@@ -81,6 +81,9 @@ static void fill(struct vr_machine *x)
     x->devices[2].total_bytes = x->devices[2].free_bytes = 0;
     x->links[x->n_links++] = (struct vr_link){ 0, 1, VR_LINK_NVLINK, 4, 56.248, true };
     x->links[x->n_links++] = (struct vr_link){ 0, 2, VR_LINK_SYSTEM, 0, 0, false };
+    x->reduce_way = VR_REDUCE_NCCL;
+    vr_machine_keep_reduction(x, &(struct vr_measured_reduction){ 5, { 31.25, 1.0 / 3, 170, 1300 }, VR_REDUCE_NCCL });
+    vr_machine_keep_reduction(x, &(struct vr_measured_reduction){ 7, { 1, 2, 3, 4 } });
     vr_machine_number(x);
 }
 
@@ -112,6 +115,13 @@ static void test_everything_round_trips(void **state)
     assert_int_equal(again.n_links, 2);
     assert_int_equal(again.links[0].n_nvlinks, 4);
     assert_int_equal(again.links[1].kind, VR_LINK_SYSTEM);
+    assert_int_equal(again.reduce_way, VR_REDUCE_NCCL);
+    assert_int_equal(again.n_reductions, 2);
+    for (size_t i = 0; i < 2; i++) {
+        const struct vr_measured_reduction *x = &again.reductions[i], *y = &m.reductions[i];
+        assert_true(x->devices == y->devices && x->way == y->way);
+        assert_memory_equal(x->us, y->us, sizeof y->us);
+    }
     assert_false(vr_profile_save("/nonexistent/x.json", &m, &err));
     assert_int_equal(err.code, VR_EIO);
 }
@@ -122,6 +132,8 @@ static void test_everything_round_trips(void **state)
     "{" HOST                                                                                                           \
     ",\"devices\":[{\"name\":\"RTX 3090\",\"total_mib\":9},{\"name\":\"RTX 3090\",\"total_mib\":9}],\"links\":[" link  \
     "]}"
+
+#define REDUCTION(row) LINK("],\"reductions\":[" row)
 
 static void test_defaults(void **state)
 {
@@ -199,6 +211,15 @@ static void test_malformed(void **state)
         { DEV(",\"note\":\"\xff\""), "not valid JSON" },
         { "{" HOST ",\"devices\":[],\"links\":3}", "rig.json: links must be a list" },
         { LINK("{\"a\":0}"), "links[0].b is missing" },
+        { REDUCTION("{\"devices\":[0,1],\"us\":[1,2,3]}"), "reductions[0].us must be a list of 4 numbers" },
+        { REDUCTION("{\"devices\":[0,1],\"us\":[1,2,0,4]}"), "reductions[0].us must be times in microseconds" },
+        { REDUCTION("{\"devices\":[0,1],\"us\":[1,2,\"3\",4]}"), "reductions[0].us must be times in microseconds" },
+        { REDUCTION("{\"devices\":[0,2],\"us\":[1,2,3,4]}"), "reductions[0].devices must be indices of the 2 devices" },
+        { REDUCTION("{\"devices\":[1,1],\"us\":[1,2,3,4]}"), "reductions[0].devices must be a list of at least two" },
+        { REDUCTION("{\"devices\":[0,1],\"us\":[1,2,3,4],\"way\":1}"), "reductions[0].way must be one of pair, nccl" },
+        { REDUCTION("3"), "reductions[0].devices must be a list of at least two" },
+        { LINK("],\"reductions\":{},\"x\":["), "reductions must be a list" },
+        { LINK("],\"reduce_way\":\"magic\",\"x\":["), "reduce_way must be one of pair, nccl, butterfly" },
         { LINK("{\"a\":1,\"b\":1}"), "links[0].a is 1, but must be less than b (1)" },
         { LINK("{\"a\":0,\"b\":2}"), "links[0].b is 2, but there are only 2 devices" },
         { LINK("{\"a\":0,\"b\":400}"), "links[0].b is 400, which is not between" },

@@ -331,6 +331,32 @@ static void test_mtp_layers(void **state)
         assert_int_equal(f.skipped_bytes, rows[i].loaded ? 0 : 1024);
         assert_int_equal(f.layers[2].kv_gpu_bytes, 0); /* the trunk never attends to it */
         assert_int_not_equal(f.layers[1].kv_gpu_bytes, 0);
+        c.mtp = c.load_mtp = true; /* a second context attends to it, in f16 whatever the first one has */
+        c.type_k = Q8_0;
+        VR_AUTO_FOOTPRINT head = compute(m, c);
+        assert_int_equal(head.layers[2].kv_gpu_bytes, f.layers[1].kv_gpu_bytes);
+        assert_true(head.layers[1].kv_gpu_bytes < f.layers[1].kv_gpu_bytes);
+    }
+}
+
+static void test_rolling_back(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *arch;
+        bool recurrent, can;
+    } rows[] = { { "llama", false, true },
+                 { "qwen35", true, true },
+                 { "mamba", true, false },
+                 { "qwen3next", true, false },
+                 { "nemotron_h_moe", true, true } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        MK_AUTO g = { 0 };
+        begin(&g, rows[i].arch, 2);
+        mk_tensor(&g, "token_embd.weight", VR_TYPE_F32, 256, 4, 0);
+        if (rows[i].recurrent) mk_tensor(&g, "blk.1.ssm_out.weight", VR_TYPE_F32, 256, 4, 0);
+        VR_AUTO(vr_model) m = made(&g);
+        assert_int_equal(vr_model_rolls_back(m), rows[i].can);
     }
 }
 
@@ -490,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_tied_output),
         cmocka_unit_test(test_left_on_host),
         cmocka_unit_test(test_mtp_layers),
+        cmocka_unit_test(test_rolling_back),
         cmocka_unit_test(test_placement),
         cmocka_unit_test(test_expert_share),
         cmocka_unit_test(test_refusals),

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "plan/case.h"
+#include "plan/prefer.h"
 #include "plan/solve.h"
 #include "plan_random.h"
 
@@ -13,6 +14,7 @@
 #else
 #define N_SMALL 20000
 #endif
+#define N_AGAIN (N_SMALL / 2)
 
 /* --- brute force: shares no code with plan/ --- */
 
@@ -193,7 +195,7 @@ static const struct random_size small_sizes[] = {
 };
 
 /* The least of the bounds of all cases, each as good as rows.c can make it when it does not know a good plan. */
-static double bound_by_rows(const struct vr_problem *p, double best, uint32_t grains, uint32_t *higher)
+static double bound_by_rows(const struct vr_problem *p, double best, uint32_t grains, bool top, uint32_t *higher)
 {
     double low = INFINITY;
     VR_AUTO_ARENA arena = { 0 };
@@ -201,12 +203,27 @@ static double bound_by_rows(const struct vr_problem *p, double best, uint32_t gr
         struct vr_case c;
         bool host = first < p->n_kinds;
         assert_true(vr_case_init(&c, p, host, host ? first : NONE, false, 0, &arena));
-        vr_case_raise(&c, best, 250);
+        (top ? vr_case_top : vr_case_raise)(&c, best, 250);
         double rows = vr_case_rows(&c, 3 * best, grains);
         *higher += isfinite(c.root) && rows > c.root * (1 + 1e-9);
         low = fmin(low, rows);
     }
     return low;
+}
+
+/* A search that begins with a hint ends where any other does, also with one that does not fit. */
+static void check_seeded(const struct vr_problem *p, struct vr_placement *hint, double best, uint64_t seed)
+{
+    VR_AUTO_ARENA arena = { 0 };
+    struct vr_solution x;
+    struct vr_err err = { 0 };
+    if (seed % 32 && p->n_devices) {
+        memset(hint->core, 0, p->n_stations);
+        memset(hint->units, 0, (size_t)p->n_stations * VR_MAX_UNITS);
+    }
+    if (!vr_solve_from(p, 0, hint, UINT64_C(1) << 40, &arena, &x, &err)) fail_msg("seed %lu: %s", seed, err.msg);
+    if (!x.optimal || fabs(x.account.cost - best) > 1e-9 * best)
+        fail_msg("seed %lu: from a hint %.12g, the best %.12g", seed, x.account.cost, best);
 }
 
 static void test_brute_force(void **state)
@@ -221,7 +238,7 @@ static void test_brute_force(void **state)
         struct vr_solution x, hasty;
         struct vr_err err = { 0 };
         double best = brute_best(&r.p, &seen);
-        bool ok = vr_solve(&r.p, 0, UINT64_C(1) << 40, &arena, &x, &err);
+        bool ok = vr_solve(&r.p, 0, NULL, UINT64_C(1) << 40, &arena, &x, &err);
         if (ok != (bool)isfinite(best))
             fail_msg("seed %lu: brute force %g, solver: %s", seed, best, ok ? "fits" : err.msg);
         if (!ok) continue;
@@ -231,10 +248,11 @@ static void test_brute_force(void **state)
         if (!x.optimal || x.lower_bound > best * (1 + 1e-12))
             fail_msg("seed %lu: bound %.12g of %.12g, optimal %d", seed, x.lower_bound, best, x.optimal);
         work += x.work;
-        if (!vr_solve(&r.p, 0, 1, &arena, &hasty, &err) || hasty.lower_bound > best * (1 + 1e-12))
+        if (!vr_solve(&r.p, 0, NULL, 1, &arena, &hasty, &err) || hasty.lower_bound > best * (1 + 1e-12))
             fail_msg("seed %lu: in haste the bound is %.12g, the best %.12g", seed, hasty.lower_bound, best);
         in_haste += !hasty.optimal;
-        double rows = bound_by_rows(&r.p, best, seed % 2 ? VR_ROWS_GRAINS : 8, &higher);
+        if (seed % 16 == 0) check_seeded(&r.p, &hasty.placement, best, seed);
+        double rows = bound_by_rows(&r.p, best, seed % 2 ? VR_ROWS_GRAINS : 8, seed % 4 < 2, &higher);
         if (rows > best * (1 + 1e-12) && x.account.n_order > 0)
             fail_msg("seed %lu: no row of blocks costs less than %.12g, but the best plan %.12g", seed, rows, best);
         fitted++;
@@ -251,10 +269,102 @@ static void test_brute_force(void **state)
     assert_true(fitted > N_SMALL / 2 && moved > N_SMALL / 20 && on_host > N_SMALL / 20 && several > N_SMALL / 20);
 }
 
+/* --- the second look --- */
+
+static double prompt_ms(const struct vr_account *a)
+{
+    double sum = a->hop_ms[VR_PREFILL];
+    for (uint32_t i = 0; i <= VR_MAX_PLACED; i++) sum += a->ms[VR_PREFILL][i];
+    return sum;
+}
+
+/* Whether brute force can have all units free. */
+static bool few_units(const struct vr_problem *p)
+{
+    static const uint32_t most[] = { 0, 10, 8, 6, 5 };
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < p->n_stations; s++) n += p->classes[p->stations[s]].n_units;
+    return n <= most[p->n_devices];
+}
+
+/* From a plan that is known, allowed or not, to the best one; and in haste to one that is no worse. */
+static void check_solve(const struct vr_problem *p, const struct vr_solution *known, double best, uint64_t seed)
+{
+    VR_AUTO_ARENA arena = { 0 };
+    struct vr_solution x, hasty;
+    struct vr_account a;
+    struct vr_err err = { 0 };
+    if (!vr_solve(p, 0, &known->placement, UINT64_C(1) << 40, &arena, &x, &err) || !x.optimal ||
+        fabs(x.account.cost - best) > 1e-9 * best)
+        fail_msg("seed %lu: brute force %.12g, from a plan %.12g, bound %.12g %s", seed, best, x.account.cost,
+                 x.lower_bound, err.msg);
+    bool fits = vr_problem_account(p, &known->placement, 0, &a, NULL);
+    if (!vr_solve(p, 0, &known->placement, VR_WORK_HASTY, &arena, &hasty, &err) ||
+        hasty.lower_bound > best * (1 + 1e-12) || (fits && hasty.account.cost > a.cost * (1 + 1e-12)))
+        fail_msg("seed %lu: in haste %.12g with a bound of %.12g, the best %.12g", seed, hasty.account.cost,
+                 hasty.lower_bound, best);
+}
+
+/* What is preferred to the best plan costs no more than the known one, has no more on the host unless it is faster, and
+ * no slower prompts. */
+static void check_preference(const struct vr_problem *p, const struct vr_solution *known, uint64_t seed,
+                             uint32_t *spared, uint32_t *sooner)
+{
+    VR_AUTO_ARENA arena = { 0 };
+    struct vr_solution x;
+    struct vr_account a;
+    struct vr_err err = { 0 };
+    assert_true(vr_solve(p, 0, &known->placement, UINT64_C(1) << 40, &arena, &x, &err));
+    assert_true(vr_prefer(p, &known->placement, &arena, &x.placement));
+    if (!vr_problem_account(p, &x.placement, 0, &a, &err)) fail_msg("seed %lu: %s", seed, err.msg);
+    uint64_t was = known->account.weight_bytes[VR_ON_HOST], is = a.weight_bytes[VR_ON_HOST];
+    bool more = x.account.weight_bytes[VR_ON_HOST] > was;
+    if (a.cost > known->account.cost * (1 + 1e-12) || (is > was && a.cost > known->account.cost * (1 - VR_TIE)))
+        fail_msg("seed %lu: %.12g with %lu bytes on the host, known %.12g with %lu", seed, a.cost, is,
+                 known->account.cost, was);
+    if (p->weight[VR_PREFILL] > 0) return;
+    if (!more && (a.cost > x.account.cost * (1 + VR_TIE) || prompt_ms(&a) > prompt_ms(&x.account) * (1 + 1e-12)))
+        fail_msg("seed %lu: %.12g instead of %.12g, prompts %.12g instead of %.12g", seed, a.cost, x.account.cost,
+                 prompt_ms(&a), prompt_ms(&x.account));
+    *spared += more && is <= was;
+    *sooner += !more && prompt_ms(&a) < 0.99 * prompt_ms(&x.account);
+}
+
+static void test_second_look(void **state)
+{
+    (void)state;
+    uint64_t seen = 0;
+    uint32_t n = 0, better = 0, tight = 0, spared = 0, sooner = 0;
+    for (uint64_t seed = 0; seed < N_AGAIN; seed++) {
+        struct random_problem r;
+        random_problem(seed, &small_sizes[seed % VR_COUNT(small_sizes)], &r);
+        VR_AUTO_ARENA arena = { 0 };
+        struct vr_solution known;
+        struct vr_err err = { 0 };
+        if (!few_units(&r.p) || !vr_solve(&r.p, 0, NULL, UINT64_C(1) << 40, &arena, &known, &err)) continue;
+        if (!known.account.on_host || known.account.n_order == 0) continue;
+        vr_problem_free_units(&r.p);
+        double best = brute_best(&r.p, &seen);
+        check_solve(&r.p, &known, best, seed);
+        check_preference(&r.p, &known, seed, &spared, &sooner);
+        better += best < known.account.cost * (1 - 1e-9);
+        n++;
+        r.p.kinds[seed % r.p.n_kinds].budget_bytes -= r.p.kinds[seed % r.p.n_kinds].budget_bytes / 20;
+        best = brute_best(&r.p, &seen); /* with less memory than the plan was made for */
+        if (isfinite(best)) check_solve(&r.p, &known, best, seed), tight++;
+    }
+    print_message("%u plans with something on the host: %u are slower than with free units, %u with less memory; "
+                  "preferred: %u for the host's sake, %u for prompts'; %lu placements by brute force\n",
+                  n, better, tight, spared, sooner, seen);
+    assert_true(n > N_AGAIN / 20 && better > n / 20);
+    assert_true(n < 2000 || (spared && sooner)); /* these are rare */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_brute_force),
+        cmocka_unit_test(test_second_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,24 +10,29 @@
 #include "engine/wire/failure.h"
 #include "engine/wire/wire.h"
 #include "hw/learned.h"
+#include "catalog/catalog.h"
 #include "server/api/body.h"
-#include "server/api/model_list.h"
+#include "server/api/dialect.h"
 #include "server/api/render.h"
+#include "server/dialect/messages.h"
+#include "server/dialect/response_store.h"
+#include "server/dialect/responses.h"
 #include "server/http/auth.h"
 #include "server/http/http.h"
 #include "server/supervise/recovery.h"
 
 static const char *body_text;
-static enum vr_request_kind body_kind;
+static const struct vr_dialect *body_dialect;
+static struct vr_responses *stored;
 
 static bool body(void)
 {
-    struct vr_refusal why = { 0 };
-    struct vr_reply_form form;
-    json_t *tree = vr_body_parse(body_text, strlen(body_text), &why);
-    bool ok = tree && vr_body_check(tree, body_kind, &form, &why);
-    if (!ok) assert_true(why.status >= 400 && why.code && why.message[0]);
-    json_decref(tree);
+    struct vr_body b;
+    struct vr_asker asker = { .dialect = body_dialect, .whose = { 1, 1 }, .responses = stored };
+    vr_body_read(body_text, strlen(body_text), &asker, &b);
+    bool ok = b.ok;
+    if (!ok) assert_true(b.why.status >= 400 && b.why.code && b.why.message[0] && !b.json && !b.memo);
+    vr_body_done(&b);
     return ok;
 }
 
@@ -36,32 +41,60 @@ static void test_bodies(void **state)
     (void)state;
     static const struct {
         const char *name, *text;
-        enum vr_request_kind kind;
+        const struct vr_dialect *dialect;
     } rows[] = {
         { "chat",
           "{\"model\":\"m\",\"temperature\":0.5,\"user\":\"u\",\"stop\":[\"a\",\"b\"],\"stream\":true,"
           "\"stream_options\":{\"include_usage\":true},\"logit_bias\":{\"7\":1},\"messages\":[{\"role\":\"user\","
           "\"content\":[{\"type\":\"text\",\"text\":\"hi\"}]}]}",
-          VR_CHAT },
+          &vr_openai_chat },
         { "tools",
           "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"tools\":[{\"type\":\"function\",\"function\":{"
           "\"name\":\"f\",\"strict\":true,\"parameters\":{\"type\":\"object\",\"properties\":{\"a\":{\"$ref\":"
           "\"#/$defs/b\"}},\"$defs\":{\"b\":{\"type\":\"string\"}},\"required\":[\"a\"],"
           "\"additionalProperties\":false}}}],\"tool_choice\":\"required\"}",
-          VR_CHAT },
+          &vr_openai_chat },
         { "schema",
           "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"response_format\":{\"type\":\"json_schema\","
           "\"json_schema\":{\"name\":\"x\",\"schema\":{\"type\":\"object\",\"properties\":{\"a\":{\"type\":\"array\","
           "\"items\":{\"enum\":[1,\"two\",null]}}}}}}}",
-          VR_CHAT },
-        { "completion", "{\"prompt\":[\"a\",[1,2,3]],\"n\":2,\"grammar\":\"root ::= \\\"a\\\"\"}", VR_COMPLETION },
-        { "embedding", "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"base64\"}", VR_EMBEDDING },
+          &vr_openai_chat },
+        { "completion", "{\"prompt\":[\"a\",[1,2,3]],\"n\":2,\"grammar\":\"root ::= \\\"a\\\"\"}",
+          &vr_openai_completion },
+        { "embedding", "{\"input\":[\"a\",\"b\"],\"encoding_format\":\"base64\"}", &vr_openai_embedding },
+        { "responses",
+          "{\"input\":[{\"type\":\"item_reference\",\"id\":\"msg_0123456789abcdef01234567_0\"},{\"role\":\"user\","
+          "\"content\":[{\"type\":\"input_text\",\"text\":\"a\"},{\"type\":\"input_image\",\"image_url\":"
+          "\"data:image/png;base64,AAAA\"}]},{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":"
+          "\"b\"}]},{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"},{\"type\":"
+          "\"custom_tool_call\",\"call_id\":\"d\",\"name\":\"g\",\"input\":\"x\"},{\"type\":\"function_call_output\","
+          "\"call_id\":\"c\",\"output\":\"y\"},{\"role\":\"assistant\",\"content\":\"e\"},{\"role\":\"assistant\","
+          "\"content\":\"f\"},{\"role\":\"user\",\"content\":\"g\"},{\"role\":\"system\",\"content\":\"h\"},{\"role\":"
+          "\"system\",\"content\":\"i\"}],\"instructions\":\"be\",\"tools\":[{\"type\":\"function\",\"name\":"
+          "\"f\"},{\"type\":\"custom\",\"name\":\"g\"},{\"type\":\"web_search\"}],\"reasoning\":{\"summary\":\"auto\"},"
+          "\"previous_response_id\":\"resp_0123456789abcdef01234567\"}",
+          &vr_responses_create },
+        { "messages",
+          "{\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":\"user\","
+          "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\",\"source\":{\"type\":\"base64\","
+          "\"media_type\":\"image/png\",\"data\":\"AAAA\"}}]},{\"role\":\"assistant\",\"content\":[{\"type\":"
+          "\"thinking\",\"thinking\":\"b\"},{\"type\":\"tool_use\",\"id\":\"c\",\"name\":\"f\",\"input\":{}}]},"
+          "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"c\",\"content\":[{\"type\":"
+          "\"text\",\"text\":\"d\"}]}]}],\"tools\":[{\"name\":\"f\",\"input_schema\":{}}],\"thinking\":{\"type\":"
+          "\"enabled\",\"budget_tokens\":1024},\"stop_sequences\":[\"e\"]}",
+          &vr_messages_create },
     };
+    static const char item[] = "{\"type\":\"message\",\"role\":\"assistant\",\"content\":\"z\",\"id\":"
+                               "\"msg_0123456789abcdef01234567_0\"}";
+    stored = vr_responses_new(1 << 20, 1 << 20);
+    assert_true(vr_responses_put(stored, &(struct vr_stored_owner){ 0 }, "resp_0123456789abcdef01234567", item,
+                                 sizeof item - 1, "{}", 2));
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         body_text = rows[i].text;
-        body_kind = rows[i].kind;
+        body_dialect = rows[i].dialect;
         nomem_each(rows[i].name, body, 1, true); /* of a schema, where in it */
     }
+    vr_responses_free(stored);
 }
 
 static bool chunks(void)
@@ -101,7 +134,7 @@ static bool frames(void)
     VR_AUTO_BUF out = { 0 };
     static const float v[] = { 1, 2, 3 };
     vr_wire_add_stop(&out, 10);
-    vr_wire_add_begin(&out, 1, &(struct vr_wire_begin){ 1, 2 });
+    vr_wire_add_begin(&out, 1, &(struct vr_wire_begin){ 1, 2, 1 });
     vr_wire_add_delta(&out, 1, 0, VR_DELTA_TEXT, "some text", 9);
     vr_wire_add_end(&out, 1, &(struct vr_wire_end){ .reason = VR_END_STOP });
     vr_wire_add_result(&out, 2, 0, 3, v, 3);
@@ -123,13 +156,13 @@ static bool keys(void)
 
 static bool models(void)
 {
-    static struct vr_model_list list;
+    struct vr_catalog list;
     struct vr_err err = { 0 };
     char dir[600];
     snprintf(dir, sizeof dir, "%s/models", scratch_dir);
-    bool ok = vr_model_list_read(dir, &list, &err);
+    bool ok = vr_catalog_folder(dir, &list, &err);
     if (!ok) assert_int_equal(err.code, VR_ENOMEM);
-    vr_model_list_done(&list);
+    if (ok) vr_catalog_done(&list);
     return ok;
 }
 

@@ -9,9 +9,21 @@
 /* Two cards, of which the plan takes 1,000 and 500 for weights, 200 and 100 for the cache, 100 each for computing. */
 static struct vr_load two_cards(void)
 {
-    return (struct vr_load){ .devices = { { "GPU-a", "CUDA0", 2000 * M, 1000 * M, 200 * M, 100 * M },
-                                          { "GPU-b", "CUDA1", 1000 * M, 500 * M, 100 * M, 100 * M },
-                                          { "GPU-c", "", 500 * M, 0, 0, 0 } },
+    return (struct vr_load){ .devices = { { .key = "GPU-a",
+                                            .id = "CUDA0",
+                                            .name = "CUDA0",
+                                            .free_bytes = 2000 * M,
+                                            .model_bytes = 1000 * M,
+                                            .context_bytes = 200 * M,
+                                            .compute_bytes = 100 * M },
+                                          { .key = "GPU-b",
+                                            .id = "CUDA1",
+                                            .name = "CUDA1",
+                                            .free_bytes = 1000 * M,
+                                            .model_bytes = 500 * M,
+                                            .context_bytes = 100 * M,
+                                            .compute_bytes = 100 * M },
+                                          { .key = "GPU-c", .id = "CUDA2", .free_bytes = 500 * M } },
                              .n_devices = 3 };
 }
 
@@ -166,6 +178,22 @@ static void test_remembers(void **state)
 }
 
 /* A load as JSON and back. */
+/* Beside other models a limit is no more than what they left: what the card hides stays known, the limit does not. */
+static void test_unplanned(void **state)
+{
+    (void)state;
+    struct vr_learned l = { 0 };
+    struct vr_load load = two_cards();
+    struct vr_failure f = failed("{'stage':'load'," OOM "'device':'CUDA0','left':[{'name':'CUDA0','free_bytes':800}]}");
+    assert_true(vr_recovery_failed(&l, &load, &f));
+    vr_recovery_unplanned(&l, &load, 7);
+    const struct vr_learned_row *r = vr_learned_find(&l, "GPU-a");
+    assert_int_equal(r->hidden_bytes / M, 2000 - 750);
+    assert_int_equal(r->most_bytes, 0);
+    assert_int_equal(r->fails, 0);
+    assert_int_equal(l.n_fails, 0);
+}
+
 static void test_load(void **state)
 {
     (void)state;
@@ -173,6 +201,9 @@ static void test_load(void **state)
     struct vr_err err = { 0 };
     vr_buf_adds(&l.load_json, "{\"model\":\"m\"}");
     vr_buf_add(&l.env, "A=b\0C=", 7);
+    vr_buf_add(&l.evict, "b\0other", 8);
+    l.split = (struct vr_split){ "12", "a model", "0.5.0" };
+    l.devices[0].reserve_bytes = 77;
     VR_AUTO_BUF text = { 0 };
     assert_true(vr_load_write(&l, &text, &err));
     assert_true(vr_load_read(vr_buf_str(&text), text.n, &again, &err));
@@ -180,15 +211,22 @@ static void test_load(void **state)
     assert_int_equal(again.plan_json.n, 0);
     assert_int_equal(again.env.n, 7);
     assert_memory_equal(again.env.data, "A=b\0C=", 7);
+    assert_int_equal(again.evict.n, 8);
+    assert_memory_equal(again.evict.data, "b\0other", 8);
     assert_int_equal(again.n_devices, 3);
     assert_memory_equal(again.devices, l.devices, 3 * sizeof l.devices[0]);
     assert_ptr_equal(vr_load_find(&again, "CUDA1"), &again.devices[1]);
     assert_null(vr_load_find(&again, ""));
+    assert_memory_equal(&again.split, &l.split, sizeof l.split);
     vr_load_done(&l);
     vr_load_done(&again);
-    static const char *const broken[] = { "", "{}", "{\"load\":1}",
+    static const char *const broken[] = { "",
+                                          "{}",
+                                          "{\"load\":1}",
                                           "{\"load\":{},\"plan\":null,\"env\":[1],\"devices\":[]}",
-                                          "{\"load\":{},\"plan\":null,\"env\":[],\"devices\":[{}]}" };
+                                          "{\"load\":{},\"plan\":null,\"env\":[],\"devices\":[{}]}",
+                                          "{\"load\":{},\"plan\":null,\"env\":[],\"devices\":[],\"evict\":[7]}",
+                                          "{\"load\":{},\"plan\":null,\"env\":[],\"devices\":[],\"split\":{}}" };
     for (size_t i = 0; i < VR_COUNT(broken); i++) {
         struct vr_load b = { 0 };
         assert_false(vr_load_read(broken[i], strlen(broken[i]), &b, &err));
@@ -198,6 +236,7 @@ static void test_load(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_limits), cmocka_unit_test(test_converges),
-                                        cmocka_unit_test(test_remembers), cmocka_unit_test(test_load) };
+                                        cmocka_unit_test(test_remembers), cmocka_unit_test(test_unplanned),
+                                        cmocka_unit_test(test_load) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

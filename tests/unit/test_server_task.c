@@ -215,6 +215,59 @@ static void test_limits(void **state)
     vr_tasks_free(tasks);
 }
 
+/* Who has the fewest running is next; who has the most gives a place up to one who has fewer, but not to an equal. */
+static void test_owners(void **state)
+{
+    (void)state;
+    static const int greedy, polite, other;
+    struct vr_tasks *tasks = vr_tasks_new(base, 1, 3);
+    struct heard g[4] = { 0 }, p = { 0 }, o[2] = { 0 };
+    struct vr_err err = { 0 };
+    char script[5][700];
+    snprintf(script[0], sizeof script[0], "while ! test -e %s; do sleep 0.05; done", scratch("go"));
+    for (int i = 1; i < 5; i++)
+        snprintf(script[i], sizeof script[i], "echo %d >>%s; cat %s", i, scratch("turns"), scratch("turns"));
+    start(tasks, &ASK(&g[0], .argv = SH(script[0]), .whose = &greedy));
+    for (int i = 1; i < 4; i++) start(tasks, &ASK(&g[i], .argv = SH(script[1]), .whose = &greedy));
+    assert_null(vr_task_start(tasks, &ASK(&g[0], .argv = SH("true"), .whose = &greedy), &err));
+    start(tasks, &ASK(&p, .argv = SH(script[2]), .whose = &polite));
+    assert_int_equal(g[3].n, 1); /* the newest */
+    assert_true(g[3].no_end);
+    assert_contains(g[3].why, "most of them are yours");
+    start(tasks, &ASK(&o[0], .argv = SH(script[3]), .whose = &other));
+    assert_int_equal(g[2].n, 1);
+    assert_null(
+        vr_task_start(tasks, &ASK(&o[1], .argv = SH("true"), .whose = &other), &err)); /* as many as the greedy one */
+    assert_int_equal(err.code, VR_ENOMEM);
+    fclose(fopen(scratch("go"), "w"));
+    turn_until(&o[0].n, 1);
+    turn_until(&g[1].n, 1);
+    assert_string_equal(g[1].out, "1\n"); /* nobody runs: the oldest first */
+    assert_string_equal(p.out, "1\n2\n");
+    assert_string_equal(o[0].out, "1\n2\n3\n");
+    vr_tasks_free(tasks);
+}
+
+static void test_shares(void **state)
+{
+    (void)state;
+    static const int greedy, polite;
+    struct vr_tasks *tasks = vr_tasks_new(base, 2, 8);
+    struct heard g[4] = { 0 }, p = { 0 };
+    char wait[700];
+    snprintf(wait, sizeof wait, "while ! test -e %s; do sleep 0.05; done", scratch("end"));
+    start(tasks, &ASK(&g[0], .argv = SH(wait), .whose = &greedy));
+    struct vr_task *second = start(tasks, &ASK(&g[1], .argv = SH(wait), .whose = &greedy));
+    start(tasks, &ASK(&g[2], .argv = SH("true"), .whose = &greedy));
+    start(tasks, &ASK(&p, .argv = SH("true"), .whose = &polite, .nice = 5));
+    vr_task_cancel(second);
+    turn_until(&p.n, 1); /* before the one that came first, whose owner has one running */
+    assert_int_equal(g[0].n, 0);
+    fclose(fopen(scratch("end"), "w"));
+    turn_until(&g[2].n, 1);
+    vr_tasks_free(tasks);
+}
+
 static void test_cancel(void **state)
 {
     (void)state;
@@ -298,6 +351,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_large_both_ways),
         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_owners),
+        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_callback_starts_another),
         cmocka_unit_test(test_free_all),

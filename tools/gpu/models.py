@@ -6,6 +6,9 @@ import subprocess
 MADE = {
     'dense 3.7 GiB Q8_0': '--layers 16 --embd 4096 --heads 32 --kv 8 --ff 14336 --vocab 32768 --type q8_0',
     'MoE 3.7 GiB MXFP4': '--layers 24 --embd 2048 --heads 16 --kv 2 --ff 768 --experts 64 --used 8 --vocab 8192 --type mxfp4',
+    'MoE 12 GiB Q4_0, 128 experts': '--layers 30 --embd 2816 --heads 22 --kv 2 --ff 704 --experts 128 --used 8 --vocab 65536 --type q4_0',
+    'MoE 10 GiB MXFP4, 32 experts': '--layers 24 --embd 2880 --heads 45 --kv 9 --ff 2880 --experts 32 --used 4 --vocab 65536 --type mxfp4',
+    'MoE 7 GiB Q8_0, 64 experts': '--layers 16 --embd 2048 --heads 16 --kv 16 --ff 1024 --experts 64 --used 8 --vocab 32768 --type q8_0',
     'dense 0.7 GiB f16': '--layers 24 --embd 1024 --heads 16 --kv 4 --ff 4096 --vocab 4096 --type f16',
     'dense 0.4 GiB Q4_K': '--layers 24 --embd 1024 --heads 16 --kv 4 --ff 4096 --vocab 32768 --type q4_K',
 }

@@ -1,15 +1,14 @@
-/* The only C++ of the project: each function calls one of llama.cpp's and turns exceptions into an error. */
+/* With bridge_lora.cpp, bridge_media.cpp, bridge_sound.cpp and bridge_tools.cpp the only C++ of the project: each
+ * function calls one of llama.cpp's and turns exceptions into an error. */
 #include <algorithm>
 #include <climits>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
-#include <exception>
+#include <memory>
 #include <random>
-#include <set>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -23,33 +22,21 @@
 #include <llama-ext.h>
 #include <log.h>
 #include <mtmd.h>
-#include <mtmd-helper.h>
-#include <reasoning-budget.h>
 
 #include "engine/llama/bridge.h"
+#include "engine/llama/bridge_guard.h"
+#include "engine/llama/bridge_tools.h"
 
 extern "C" {
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/json.h"
 }
 
-/* The scheduler has a getter, but in no header that can be included alone. */
+/* Public, but in no header that can be included alone. */
 struct llama_context {
     ggml_backend_sched_t get_sched() const;
+    bool memory_update(bool optimize);
 };
-
-template <typename T, typename F> static T guard(const char *what, T failed, struct vr_err *err, F f)
-{
-    try {
-        return f();
-    } catch (const std::exception &e) {
-        vr_fail(err, VR_EENGINE, "%s: %s", what, e.what());
-    } catch (...) {
-        vr_fail(err, VR_EENGINE, "%s failed for an unknown reason", what);
-    }
-    return failed;
-}
 
 int vr_bridge_breakdown(const struct llama_context *ctx, struct vr_bridge_use *out, int max, struct vr_err *err)
 {
@@ -135,6 +122,11 @@ int vr_bridge_decode(struct llama_context *ctx, struct llama_batch batch, struct
     return guard("decoding", -3, err, [&] { return (int)llama_decode(ctx, batch); });
 }
 
+bool vr_bridge_memory_update(struct llama_context *ctx, struct vr_err *err)
+{
+    return guard("copying between sequences", false, err, [&] { return ctx->memory_update(false), true; });
+}
+
 /* malloc'd, for C. */
 template <typename T> static T *copy_out(const T *data, size_t n)
 {
@@ -144,106 +136,66 @@ template <typename T> static T *copy_out(const T *data, size_t n)
     return out;
 }
 
-int vr_bridge_tokenize(const struct llama_vocab *vocab, const char *text, size_t n, bool special, llama_token **out,
-                       struct vr_err *err)
+int vr_bridge_tokenize_as(const struct llama_vocab *vocab, const char *text, size_t n, bool special, bool parse,
+                          llama_token **out, struct vr_err *err)
 {
     return guard("tokenizing", -1, err, [&] {
-        const auto tokens = common_tokenize(vocab, std::string(text, n), special, true);
+        const auto tokens = common_tokenize(vocab, std::string(text, n), special, parse);
         *out = copy_out(tokens.data(), tokens.size());
         return (int)tokens.size();
     });
 }
 
+int vr_bridge_tokenize(const struct llama_vocab *vocab, const char *text, size_t n, bool special, llama_token **out,
+                       struct vr_err *err)
+{
+    return vr_bridge_tokenize_as(vocab, text, n, special, true, out, err);
+}
+
+int vr_bridge_detokenize(const struct llama_vocab *vocab, const llama_token *tokens, size_t n, char **out,
+                         struct vr_err *err)
+{
+    return guard("detokenizing", -1, err, [&] {
+        std::string text; /* not common_detokenize(), which makes "France ?" into "France?" for some models */
+        for (size_t i = 0; i < n; i++) text += common_token_to_piece(vocab, tokens[i], true);
+        *out = copy_out(text.data(), text.size());
+        return (int)text.size();
+    });
+}
+
 /* --- grammars --- */
 
-/* `budget` is only there for lazy grammars of models that think: what looks like a tool call inside a thought is none.
- */
-struct vr_grammar {
-    llama_sampler *rules = nullptr, *budget = nullptr;
-    ~vr_grammar()
-    {
-        if (rules) llama_sampler_free(rules);
-        if (budget) llama_sampler_free(budget);
-    }
-    bool applies() const
-    {
-        if (!budget) return true;
-        const auto state = common_reasoning_budget_get_state(budget);
-        return state == REASONING_BUDGET_IDLE || state == REASONING_BUDGET_DONE;
-    }
+struct vr_patterns {
+    std::vector<std::pair<std::string, std::regex>> all;
 };
 
-/* An ambiguous grammar has more and more readings of a text, until one step takes longer than all before together. What
- * a step costs is known only afterwards, but it grows step by step, so it is stopped while that is harmless. Processor
- * time: a busy machine is no fault of the grammar. */
-class step
+struct vr_patterns *vr_bridge_patterns_new(const struct vr_trigger *triggers, size_t n, struct vr_err *err)
 {
-    timespec start;
-
-  public:
-    step() { clock_gettime(CLOCK_THREAD_CPUTIME_ID, &start); }
-    bool took(double limit_ms, struct vr_err *err) const
-    {
-        timespec now;
-        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        const double ms = (double)(now.tv_sec - start.tv_sec) * 1e3 + (double)(now.tv_nsec - start.tv_nsec) / 1e6;
-        if (ms > limit_ms)
-            vr_fail(err, VR_EUSAGE, "the grammar is too ambiguous: there are too many ways to parse the output");
-        return ms > limit_ms;
-    }
-};
-
-/* Milliseconds: a token that was chosen; one token or a few that are asked about; each further one. */
-static const double accept_ms = 20, ask_ms = 200, ask_more_ms = 0.02;
-
-struct vr_grammar *vr_bridge_grammar_new(const struct llama_vocab *vocab, const char *gbnf, struct vr_err *err)
-{
-    return guard("the grammar", (vr_grammar *)nullptr, err, [&] {
-        auto g = std::make_unique<vr_grammar>();
-        g->rules = llama_sampler_init_grammar(vocab, gbnf, "root");
-        if (!g->rules) vr_fail(err, VR_EUSAGE, "the grammar is not valid: it must be GBNF with a rule named root");
-        return g->rules ? g.release() : nullptr;
-    });
-}
-
-struct vr_grammar *vr_bridge_grammar_clone(const struct vr_grammar *from, struct vr_err *err)
-{
-    return guard("copying a grammar", (vr_grammar *)nullptr, err, [&] {
-        auto g = std::make_unique<vr_grammar>();
-        g->rules = llama_sampler_clone(from->rules);
-        if (from->budget) g->budget = llama_sampler_clone(from->budget);
-        return g.release();
-    });
-}
-
-void vr_bridge_grammar_free(struct vr_grammar *g) { delete g; }
-
-bool vr_bridge_grammar_filter(struct vr_grammar *g, llama_token_data *c, size_t n, struct vr_err *err)
-{
-    return guard("the grammar", false, err, [&] {
-        llama_token_data_array all = { c, n, -1, false };
-        const step s;
-        if (g->applies()) llama_sampler_apply(g->rules, &all);
-        return !s.took(ask_ms + ask_more_ms * (double)n, err);
-    });
-}
-
-bool vr_bridge_grammar_accept(struct vr_grammar *g, llama_token token, struct vr_err *err)
-{
-    return guard("the grammar", false, err, [&] {
-        const step s;
-        const bool applied = g->applies();
-        if (g->budget) {
-            llama_sampler_accept(g->budget, token);
-            const llama_tokens *end = nullptr;
-            if (!applied && common_reasoning_budget_get_state(g->budget) == REASONING_BUDGET_DONE)
-                end = common_reasoning_budget_get_end_match(g->budget);
-            if (end)
-                for (llama_token t : *end) llama_sampler_accept(g->rules, t); /* it may be what the grammar waits for */
+    return guard("a trigger of the grammar", (vr_patterns *)nullptr, err, [&] {
+        auto p = std::make_unique<vr_patterns>();
+        for (size_t i = 0; i < n; i++) {
+            const std::string text = triggers[i].pattern ? std::string(triggers[i].text.data, triggers[i].text.n) : "";
+            p->all.emplace_back(text, std::regex(text));
         }
-        if (applied) llama_sampler_accept(g->rules, token);
-        return !s.took(accept_ms, err);
+        return p.release();
     });
+}
+
+void vr_bridge_patterns_free(struct vr_patterns *p) { delete p; }
+
+size_t vr_bridge_pattern_find(const void *patterns, size_t i, const char *text, size_t n, bool begins)
+{
+    const auto &[pattern, regex] = ((const vr_patterns *)patterns)->all[i];
+    const auto flags = begins ? std::regex_constants::match_default : std::regex_constants::match_not_bol;
+    try {
+        std::cmatch m;
+        if (!std::regex_search(text, text + n, m, regex, flags)) return SIZE_MAX;
+        for (size_t k = 1; k < m.size(); k++)
+            if (m.length(k) > 0) return (size_t)m.position(k);
+        return (size_t)m.position(0);
+    } catch (const std::exception &) {
+        return SIZE_MAX; /* it gives up on long texts */
+    }
 }
 
 bool vr_bridge_schema_grammar(const char *schema_json, char **out, struct vr_err *err)
@@ -266,8 +218,8 @@ bool vr_bridge_pattern_ok(const char *pattern, struct vr_err *err)
         const std::string gbnf = "\n" + json_schema_to_grammar(schema);
         if (gbnf.find("\nstring ::=") == std::string::npos) return true;
         return vr_fail(err, VR_EUSAGE,
-                       "the pattern cannot be enforced: it must begin with ^, end with $ and do without "
-                       "lookarounds, backreferences and classes such as \\d");
+                       "the pattern cannot be enforced: it must do without lookarounds, backreferences, word "
+                       "boundaries and anchors in its middle");
     });
 }
 
@@ -301,11 +253,30 @@ struct vr_chats *vr_bridge_chats_open(const struct llama_model *model, const cha
 
 void vr_bridge_chats_close(struct vr_chats *c) { delete c; }
 
+bool vr_bridge_asr_words(const struct vr_chats *c, struct vr_buf *system, struct vr_buf *user, struct vr_err *err)
+{
+    return guard("asking for a transcription", false, err, [&] {
+        const common_chat_prompt_preset words = common_chat_get_asr_prompt(c->templates.get());
+        vr_buf_add(system, words.system.data(), words.system.size());
+        vr_buf_add(user, words.user.data(), words.user.size());
+        return true;
+    });
+}
+
+/* Of one that came as a form, `params` is empty; only one that was written out here can become a form. */
 struct vr_chat {
     common_chat_params params;
     common_chat_parser_params syntax;
-    std::set<llama_token> kept;
-    bool plain = false, tools = false, one_call = false, schema = false, thinks = false;
+    std::vector<llama_token> kept; /* sorted */
+    bool plain = false, tools = false, one_call = false, schema = false, thinks = false, continues = false;
+
+    bool keeps(llama_token t) const { return std::binary_search(kept.begin(), kept.end(), t); }
+    /* the grammar, and what its spec points to */
+    std::vector<vr_trigger> triggers;
+    std::vector<llama_token> trigger_tokens, begun, think;
+    std::vector<llama_tokens> ends;
+    std::vector<vr_ids> think_ends;
+    vr_grammar_spec grammar = {};
 };
 
 static void read_inputs(const vr_chat_ask *ask, common_chat_templates_inputs &in)
@@ -316,6 +287,8 @@ static void read_inputs(const vr_chat_ask *ask, common_chat_templates_inputs &in
     in.parallel_tool_calls = ask->parallel;
     in.reasoning_format = ask->keep_reasoning ? COMMON_REASONING_FORMAT_NONE : COMMON_REASONING_FORMAT_DEEPSEEK;
     if (ask->schema) in.json_schema = ask->schema;
+    if (ask->continues) in.continue_final_message = COMMON_CHAT_CONTINUATION_AUTO;
+    in.add_generation_prompt = !ask->continues && !ask->unopened;
     const common_json kwargs = ask->kwargs ? common_json::parse(ask->kwargs) : common_json::object();
     for (const auto &[key, value] : kwargs.items()) {
         if (key == "enable_thinking") in.enable_thinking = value.get<bool>();
@@ -363,17 +336,107 @@ static void call_at_once(std::string &grammar)
     grammar.erase(from, to + 1 - from);
 }
 
+/* JSON that is asked for is all there is: the template's grammar would let blanks, and a fence of Markdown, stand
+ * around it, which cost tokens and are taken away again. Blanks behind a thought stay. */
+static void answer_at_once(std::string &grammar)
+{
+    static const std::string group = "(\"```json\" space response-format space \"```\" | space response-format space)";
+    static const std::string blanks = " space space ";
+    const size_t line = grammar.rfind("root ::= ", 0) == 0 ? 0 : grammar.find("\nroot ::= ");
+    const size_t at = line == std::string::npos ? line : grammar.find(group, line);
+    if (at == std::string::npos) return;
+    grammar.replace(at, group.size(), "response-format");
+    if (at < blanks.size() || grammar.compare(at - blanks.size(), blanks.size(), blanks) != 0) return;
+    const size_t from = at - blanks.size(), quote = grammar.find('"', line);
+    /* nothing but what the prompt ends with stands before them */
+    if (grammar[from - 1] == '"' && grammar.find('"', quote + 1) == from - 1) grammar.replace(from, blanks.size(), " ");
+}
+
+/* What wakes a lazy grammar: a word that is one token is that token. */
+static void read_triggers(vr_chat *c, const llama_vocab *vocab)
+{
+    for (auto &g : c->params.grammar_triggers) {
+        switch (g.type) {
+        case COMMON_GRAMMAR_TRIGGER_TYPE_WORD: {
+            const auto ids = common_tokenize(vocab, g.value, false, true);
+            if (ids.size() == 1 && c->keeps(ids[0]))
+                c->trigger_tokens.push_back(ids[0]);
+            else
+                c->triggers.push_back({ false, { g.value.data(), g.value.size() } });
+            break;
+        }
+        case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL:
+            if (g.value.rfind('^', 0) != 0) g.value.insert(0, "^");
+            if (g.value.back() != '$') g.value += "$"; /* it has a ^ at least */
+            c->triggers.push_back({ true, { g.value.data(), g.value.size() } });
+            break;
+        case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN:
+            c->triggers.push_back({ true, { g.value.data(), g.value.size() } });
+            break;
+        case COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN: c->trigger_tokens.push_back(g.token); break;
+        }
+    }
+}
+
+/* The tokens of the prompt's end that belong to the answer: a template may open the thought, or the call, itself. */
+static std::vector<llama_token> begun_tokens(const vr_chat *c, const llama_vocab *vocab)
+{
+    const std::string &begun = c->params.generation_prompt;
+    if (begun.empty()) return {};
+    auto tokens = common_tokenize(vocab, begun, false, true);
+    if (!tokens.empty()) {
+        const std::string piece = common_token_to_piece(vocab, tokens[0], true);
+        if (!piece.empty() && std::isspace((unsigned char)piece[0]) && !std::isspace((unsigned char)begun[0]))
+            tokens.erase(tokens.begin());
+    }
+    return tokens;
+}
+
+/* What looks like a tool call inside a thought is none. */
+static void read_thought(vr_chat *c, const llama_vocab *vocab)
+{
+    if (c->params.thinking_start_tag.empty()) return;
+    for (const auto &tag : c->params.thinking_end_tags)
+        if (!tag.empty()) c->ends.push_back(common_tokenize(vocab, tag, false, true));
+    for (const auto &end : c->ends) c->think_ends.push_back({ end.data(), end.size() });
+    if (!c->ends.empty()) c->think = common_tokenize(vocab, c->params.thinking_start_tag, false, true);
+}
+
+static void set_grammar(vr_chat *c, const llama_vocab *vocab)
+{
+    vr_grammar_spec &s = c->grammar;
+    s.gbnf = { c->params.grammar.data(), c->params.grammar.size() };
+    s.lazy = c->params.grammar_lazy;
+    if (s.gbnf.n == 0) return;
+    c->begun = begun_tokens(c, vocab);
+    s.begun = { c->begun.data(), c->begun.size() };
+    if (!s.lazy) return;
+    read_triggers(c, vocab);
+    read_thought(c, vocab);
+    s.triggers = c->triggers.data();
+    s.n_triggers = c->triggers.size();
+    s.trigger_tokens = { c->trigger_tokens.data(), c->trigger_tokens.size() };
+    s.think = { c->think.data(), c->think.size() };
+    s.think_ends = c->think_ends.data();
+    s.n_think_ends = c->think_ends.size();
+}
+
 static vr_chat *new_chat(const vr_chats *chats, const llama_vocab *vocab, const vr_chat_ask *ask)
 {
     auto c = std::make_unique<vr_chat>();
     common_chat_templates_inputs in;
     read_inputs(ask, in);
-    c->params = common_chat_templates_apply(chats->templates.get(), in);
+    const bool tools = !in.tools.empty() && in.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
+    if (!chats->caps.tools) in.messages = vr_tools_messages(in.messages);
+    c->params = tools && !chats->caps.tools ? vr_tools_apply(chats->templates.get(), in, common_json::parse(ask->tools))
+                                            : common_chat_templates_apply(chats->templates.get(), in);
     if (in.tool_choice == COMMON_CHAT_TOOL_CHOICE_REQUIRED) call_at_once(c->params.grammar);
+    if (ask->schema) answer_at_once(c->params.grammar);
     c->schema = ask->schema;
+    c->continues = ask->continues;
     const bool tags = c->params.supports_thinking && !ask->keep_reasoning;
     c->thinks = tags && in.enable_thinking;
-    c->tools = !in.tools.empty() && in.tool_choice != COMMON_CHAT_TOOL_CHOICE_NONE;
+    c->tools = tools;
     c->one_call = c->tools && !ask->parallel;
     c->syntax = common_chat_parser_params(c->params);
     c->syntax.reasoning_format = in.reasoning_format;
@@ -381,9 +444,11 @@ static vr_chat *new_chat(const vr_chats *chats, const llama_vocab *vocab, const 
     if (!c->params.parser.empty()) c->syntax.parser.load(c->params.parser);
     for (const auto &text : c->params.preserved_tokens) {
         const auto ids = common_tokenize(vocab, text, false, true);
-        if (ids.size() == 1) c->kept.insert(ids[0]);
+        if (ids.size() == 1) c->kept.push_back(ids[0]);
     }
-    c->plain = !c->tools && !tags && !c->schema && parses_as_text(c->syntax);
+    std::sort(c->kept.begin(), c->kept.end());
+    c->plain = !c->tools && !tags && !c->schema && !c->continues && parses_as_text(c->syntax);
+    set_grammar(c.get(), vocab);
     return c.release();
 }
 
@@ -392,8 +457,13 @@ struct vr_chat *vr_bridge_chat_new(const struct vr_chats *chats, const struct ll
 {
     try {
         return new_chat(chats, vocab, ask);
+    } catch (const std::bad_alloc &) {
+        vr_fail_nomem(err, "writing the chat out");
     } catch (const std::exception &e) {
-        vr_fail(err, VR_EUSAGE, "the model's chat template rejects this: %s", reason_of(e.what()).c_str());
+        if (strstr(e.what(), "std::bad_alloc")) /* the template's interpreter wraps it */
+            vr_fail_nomem(err, "writing the chat out");
+        else
+            vr_fail(err, VR_EUSAGE, "the model's chat template rejects this: %s", reason_of(e.what()).c_str());
     } catch (...) {
         vr_fail(err, VR_EENGINE, "the chat template failed for an unknown reason");
     }
@@ -413,95 +483,52 @@ const char *vr_bridge_chat_stop(const struct vr_chat *c, size_t i)
     return i < c->params.additional_stops.size() ? c->params.additional_stops[i].c_str() : nullptr;
 }
 
-bool vr_bridge_chat_keeps(const struct vr_chat *c, llama_token token) { return c->kept.count(token) > 0; }
+bool vr_bridge_chat_keeps(const struct vr_chat *c, llama_token token) { return c->keeps(token); }
 bool vr_bridge_chat_plain(const struct vr_chat *c) { return c->plain; }
 bool vr_bridge_chat_thinks(const struct vr_chat *c) { return c->thinks; }
 
-const char *vr_bridge_chat_gbnf(const struct vr_chat *c, size_t *n)
+const struct vr_grammar_spec *vr_bridge_chat_grammar(const struct vr_chat *c)
 {
-    *n = c->params.grammar.size();
-    return c->params.grammar.c_str();
+    return c->grammar.gbnf.n ? &c->grammar : nullptr;
 }
 
-struct triggers {
-    std::vector<std::string> patterns;
-    std::vector<llama_token> tokens;
-};
-
-/* What wakes a lazy grammar: a word that is one token is that token, the others are patterns. */
-static triggers read_triggers(const vr_chat *c, const llama_vocab *vocab)
+void vr_bridge_chat_form(const struct vr_chat *c, struct vr_chat_form *out)
 {
-    triggers t;
-    for (const auto &g : c->params.grammar_triggers) {
-        switch (g.type) {
-        case COMMON_GRAMMAR_TRIGGER_TYPE_WORD: {
-            const auto ids = common_tokenize(vocab, g.value, false, true);
-            if (ids.size() == 1 && c->kept.count(ids[0]))
-                t.tokens.push_back(ids[0]);
-            else
-                t.patterns.push_back(regex_escape(g.value));
-            break;
-        }
-        case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN: t.patterns.push_back(g.value); break;
-        case COMMON_GRAMMAR_TRIGGER_TYPE_PATTERN_FULL:
-            t.patterns.push_back((g.value.rfind('^', 0) == 0 ? "" : "^") + g.value +
-                                 (!g.value.empty() && g.value.back() == '$' ? "" : "$"));
-            break;
-        case COMMON_GRAMMAR_TRIGGER_TYPE_TOKEN: t.tokens.push_back(g.token); break;
-        }
-    }
-    return t;
+    *out = {};
+    out->format = (uint32_t)c->syntax.format;
+    out->reasoning_format = (uint32_t)c->syntax.reasoning_format;
+    out->parse_tool_calls = c->syntax.parse_tool_calls;
+    out->generation_prompt = { c->syntax.generation_prompt.data(), c->syntax.generation_prompt.size() };
+    out->parser = { c->params.parser.data(), c->params.parser.size() };
+    out->kept = { c->kept.data(), c->kept.size() };
+    out->plain = c->plain;
+    out->tools = c->tools;
+    out->one_call = c->one_call;
+    out->schema = c->schema;
+    out->thinks = c->thinks;
+    out->continues = c->continues;
 }
 
-/* The tokens of the prompt's end that belong to the answer: a template may open the thought, or the call, itself. */
-static std::vector<llama_token> begun_tokens(const vr_chat *c, const llama_vocab *vocab)
+struct vr_chat *vr_bridge_chat_from(const struct vr_chat_form *f, struct vr_err *err)
 {
-    const std::string &begun = c->params.generation_prompt;
-    if (begun.empty()) return {};
-    auto tokens = common_tokenize(vocab, begun, false, true);
-    if (!tokens.empty()) {
-        const std::string piece = common_token_to_piece(vocab, tokens[0], true);
-        if (!piece.empty() && std::isspace((unsigned char)piece[0]) && !std::isspace((unsigned char)begun[0]))
-            tokens.erase(tokens.begin());
-    }
-    return tokens;
-}
-
-static llama_sampler *new_budget(const vr_chat *c, const llama_vocab *vocab, const std::vector<llama_token> &begun)
-{
-    if (!c->params.grammar_lazy || c->params.thinking_start_tag.empty() || c->params.thinking_end_tags.empty())
-        return nullptr;
-    const auto start = common_tokenize(vocab, c->params.thinking_start_tag, false, true);
-    std::vector<llama_tokens> ends;
-    for (const auto &tag : c->params.thinking_end_tags)
-        if (!tag.empty()) ends.push_back(common_tokenize(vocab, tag, false, true));
-    if (start.empty() || ends.empty()) return nullptr;
-    llama_sampler *budget = common_reasoning_budget_init(vocab, { start }, ends, ends[0], INT_MAX);
-    if (budget)
-        for (llama_token t : begun) llama_sampler_accept(budget, t);
-    return budget;
-}
-
-struct vr_grammar *vr_bridge_chat_grammar(const struct vr_chat *c, const struct llama_vocab *vocab, struct vr_err *err)
-{
-    return guard("the chat's grammar", (vr_grammar *)nullptr, err, [&] {
-        auto g = std::make_unique<vr_grammar>();
-        const char *gbnf = c->params.grammar.c_str();
-        const auto begun = begun_tokens(c, vocab);
-        if (c->params.grammar_lazy) {
-            const auto t = read_triggers(c, vocab);
-            std::vector<const char *> patterns;
-            for (const auto &p : t.patterns) patterns.push_back(p.c_str());
-            g->rules = llama_sampler_init_grammar_lazy_patterns(vocab, gbnf, "root", patterns.data(), patterns.size(),
-                                                                t.tokens.data(), t.tokens.size());
-            g->budget = new_budget(c, vocab, begun);
-        } else {
-            g->rules = llama_sampler_init_grammar(vocab, gbnf, "root");
-            if (g->rules)
-                for (llama_token t : begun) llama_sampler_accept(g->rules, t);
-        }
-        if (!g->rules) vr_fail(err, VR_EUSAGE, "the engine does not support the grammar made from the schema");
-        return g->rules ? g.release() : nullptr;
+    return guard("an answer's parser", (vr_chat *)nullptr, err, [&]() -> vr_chat * {
+        auto c = std::make_unique<vr_chat>();
+        if (f->format >= COMMON_CHAT_FORMAT_COUNT || f->reasoning_format > COMMON_REASONING_FORMAT_DEEPSEEK)
+            return vr_fail(err, VR_EENGINE, "an answer's parser is of no known kind"), nullptr;
+        c->syntax.format = (common_chat_format)f->format;
+        c->syntax.reasoning_format = (common_reasoning_format)f->reasoning_format;
+        c->syntax.parse_tool_calls = f->parse_tool_calls;
+        c->syntax.generation_prompt.assign(f->generation_prompt.data, f->generation_prompt.n);
+        if (!f->plain && f->parser.n) c->syntax.parser.load(std::string(f->parser.data, f->parser.n));
+        c->kept.assign(f->kept.ids, f->kept.ids + f->kept.n);
+        std::sort(c->kept.begin(), c->kept.end());
+        c->plain = f->plain;
+        c->tools = f->tools;
+        c->one_call = f->one_call;
+        c->schema = f->schema;
+        c->thinks = f->thinks;
+        c->continues = f->continues;
+        return c.release();
     });
 }
 
@@ -524,6 +551,11 @@ struct vr_answer *vr_bridge_answer_new(const struct vr_chat *c, struct vr_err *e
     return guard("an answer", (vr_answer *)nullptr, err, [&] {
         auto a = std::make_unique<vr_answer>();
         a->chat = c;
+        if (c->continues) {
+            const auto begun = common_chat_parse("", true, c->syntax);
+            a->content = begun.content;
+            a->reasoning = begun.reasoning_content;
+        }
         return a.release();
     });
 }
@@ -617,12 +649,24 @@ static bool goes_on(const vr_answer *a)
     }
 }
 
+/* In the end, too, the one call that was wanted counts, and not what follows it. */
+static common_chat_msg parse(const vr_answer *a, bool last)
+{
+    try {
+        return common_chat_parse(a->text, !last, a->chat->syntax);
+    } catch (const std::exception &) {
+        if (!last || !a->chat->one_call) throw;
+        auto msg = common_chat_parse(a->text, true, a->chat->syntax);
+        if (msg.tool_calls.empty()) throw;
+        return msg;
+    }
+}
+
 void vr_bridge_answer_say(struct vr_answer *a, bool last, vr_say_fn *say, void *ctx)
 {
     try {
-        const auto msg = common_chat_parse(a->text, !last, a->chat->syntax);
-        say_new(a, msg, last, say, ctx);
-        if (!last && goes_on(a)) a->full = true;
+        say_new(a, parse(a, last), last, say, ctx);
+        if (goes_on(a)) a->full = true;
         /* a thought is over when the text has begun; nothing but text follows, unless tools or a fence around JSON may
          */
         a->only_text = !a->chat->tools && !a->chat->schema && !a->content.empty() &&
@@ -644,157 +688,4 @@ bool vr_bridge_answer_is_full(const struct vr_answer *a) { return a->full; }
 bool vr_bridge_answer_reasons(const struct vr_answer *a)
 {
     return !a->reasoning.empty() && a->content.empty() && a->calls.empty();
-}
-
-/* --- pictures --- */
-
-struct vr_pauses {
-    vr_pause_fn *fn;
-    void *ctx;
-    unsigned n_nodes; /* since the last one */
-    bool left;        /* nobody wants the rest */
-};
-
-struct vr_vision {
-    mtmd_context *ctx;
-    std::string marker;
-    mutable vr_pauses pause; /* of the picture that is being computed */
-};
-
-/* Asked before and after nodes of the graph: after every PIECE of them there is a pause. */
-static bool between_nodes(struct ggml_tensor *, bool ask, void *user)
-{
-    enum { PIECE = 16 };
-    vr_pauses *p = &((vr_vision *)user)->pause;
-    if (!p->fn) return !ask;
-    if (ask) return p->left || ++p->n_nodes % PIECE == 0;
-    if (!p->left) p->left = !p->fn(p->ctx);
-    return !p->left;
-}
-
-struct vr_media_prompt {
-    const vr_vision *vision;
-    mtmd::input_chunks chunks;
-    std::vector<uint64_t> ids;
-};
-
-struct vr_vision *vr_bridge_vision_open(const char *path, const struct llama_model *model, ggml_backend_dev_t dev,
-                                        enum llama_flash_attn_type flash, int n_threads, ggml_log_callback log,
-                                        struct vr_err *err)
-{
-    return guard("mmproj", (vr_vision *)nullptr, err, [&]() -> vr_vision * {
-        std::random_device random;
-        char marker[64];
-        snprintf(marker, sizeof marker, "<__media_%08x%08x__>", random(), random());
-        mtmd_context_params p = mtmd_context_params_default();
-        p.use_gpu = dev != nullptr;
-        p.device = dev;
-        p.print_timings = false;
-        p.n_threads = n_threads;
-        p.media_marker = marker;
-        p.flash_attn_type = flash;
-        std::unique_ptr<vr_vision> vision(new vr_vision{ nullptr, marker, {} });
-        p.cb_eval = between_nodes;
-        p.cb_eval_user_data = vision.get();
-        mtmd_log_set(log, nullptr);
-        mtmd_helper_log_set(log, nullptr);
-        mtmd_context *ctx = vision->ctx = mtmd_init_from_file(path, model, p);
-        if (!ctx) return vr_fail(err, VR_EENGINE, "the vision projector (mmproj) could not be loaded"), nullptr;
-        if (mtmd_support_vision(ctx)) return vision.release();
-        mtmd_free(ctx);
-        return vr_fail(err, VR_EUSAGE, "this mmproj is not a vision projector"), nullptr;
-    });
-}
-
-void vr_bridge_vision_close(struct vr_vision *e)
-{
-    if (e) mtmd_free(e->ctx);
-    delete e;
-}
-
-const char *vr_bridge_vision_marker(const struct vr_vision *e) { return e->marker.c_str(); }
-
-/* A file may become several parts: each has its own number behind the file's. */
-static std::vector<uint64_t> number_chunks(const mtmd_input_chunks *chunks)
-{
-    std::vector<uint64_t> ids;
-    uint64_t n = 0;
-    for (size_t i = 0; i < mtmd_input_chunks_size(chunks); i++) {
-        const char *name = mtmd_input_chunk_get_id(mtmd_input_chunks_get(chunks, i));
-        ids.push_back(name ? std::hash<std::string>{}(std::string(name) + ":" + std::to_string(n++)) : 0);
-    }
-    return ids;
-}
-
-struct vr_media_prompt *vr_bridge_media_new(const struct vr_vision *e, const char *text, size_t n,
-                                            const uint8_t *const *files, const size_t *bytes, size_t n_files,
-                                            struct vr_err *err)
-{
-    return guard("image", (vr_media_prompt *)nullptr, err, [&]() -> vr_media_prompt * {
-        mtmd::bitmaps all;
-        for (size_t i = 0; i < n_files; i++) {
-            auto b =
-                mtmd_helper_bitmap_init_from_buf(e->ctx, files[i], bytes[i], false, mtmd_helper_init_opt_default());
-            if (!b.bitmap)
-                return vr_fail(err, VR_EUSAGE, "image %zu cannot be decoded: the file is corrupt", i + 1), nullptr;
-            all.entries.emplace_back(b.bitmap);
-        }
-        std::unique_ptr<vr_media_prompt> s(new vr_media_prompt{ e, mtmd::input_chunks(mtmd_input_chunks_init()), {} });
-        mtmd_input_text in = { text, n, true, true };
-        auto bitmaps = all.c_ptr();
-        int rc = mtmd_tokenize(e->ctx, s->chunks.ptr.get(), &in, bitmaps.data(), bitmaps.size());
-        if (rc == 1) return vr_fail(err, VR_EUSAGE, "the model's chat template does not support images"), nullptr;
-        if (rc != 0) return vr_fail(err, VR_EUSAGE, "an image cannot be preprocessed for this model"), nullptr;
-        s->ids = number_chunks(s->chunks.ptr.get());
-        return s.release();
-    });
-}
-
-void vr_bridge_media_free(struct vr_media_prompt *s) { delete s; }
-size_t vr_bridge_media_parts(const struct vr_media_prompt *s) { return mtmd_input_chunks_size(s->chunks.ptr.get()); }
-
-struct vr_media_part vr_bridge_media_part(const struct vr_media_prompt *s, size_t i)
-{
-    const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
-    vr_media_part p = {};
-    size_t n = mtmd_input_chunk_get_n_tokens(c);
-    if (mtmd_input_chunk_get_type(c) == MTMD_INPUT_CHUNK_TYPE_TEXT)
-        p.tokens = mtmd_input_chunk_get_tokens_text(c, &n);
-    else
-        p.whole = mtmd_decode_use_non_causal(s->vision->ctx, c);
-    p.n_tokens = (uint32_t)n;
-    p.n_pos = (uint32_t)mtmd_input_chunk_get_n_pos(c);
-    p.id = s->ids[i];
-    return p;
-}
-
-int vr_bridge_media_encode(const struct vr_media_prompt *s, size_t i, vr_pause_fn *pause, void *ctx, struct vr_err *err)
-{
-    return guard("image", -3, err, [&] {
-        s->vision->pause = { pause, ctx, 0, false };
-        int rc = mtmd_encode_chunk(s->vision->ctx, mtmd_input_chunks_get(s->chunks.ptr.get(), i));
-        bool left = s->vision->pause.left;
-        s->vision->pause = {};
-        if (left) return 2;
-        return rc == 0 ? 0 : (vr_fail(err, VR_EENGINE, "an image could not be encoded"), -3);
-    });
-}
-
-int vr_bridge_media_decode(const struct vr_media_prompt *s, size_t i, struct llama_context *llama, llama_pos pos,
-                           llama_seq_id seq, uint32_t n_batch, vr_pause_fn *pause, void *ctx, struct vr_err *err)
-{
-    return guard("image", -3, err, [&] {
-        const mtmd_input_chunk *c = mtmd_input_chunks_get(s->chunks.ptr.get(), i);
-        llama_pos end = 0;
-        bool whole = mtmd_decode_use_non_causal(s->vision->ctx, c); /* others would be computed so, too */
-        vr_pauses p = { pause, ctx, 0, false };
-        auto next = [](llama_batch, void *user) -> int32_t {
-            auto *q = (vr_pauses *)user;
-            q->left = !q->fn(q->ctx);
-            return q->left ? 2 : 0;
-        };
-        return (int)mtmd_helper_decode_image_chunk(s->vision->ctx, llama, c, mtmd_get_output_embd(s->vision->ctx), pos,
-                                                   seq, (int32_t)(whole ? llama_n_batch(llama) : n_batch), &end,
-                                                   whole ? nullptr : +next, &p);
-    });
 }

@@ -9,11 +9,13 @@
 #include <ggml-backend.h>
 #include <llama.h>
 
+#include "engine/llama/forms.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-struct vr_err;
+#include "engine/grammar/grammar.h"
 
 struct vr_bridge_use {
     ggml_backend_buffer_type_t buft;
@@ -52,22 +54,29 @@ void vr_bridge_quiet(void);
 /* llama_decode(), whose failures may also be exceptions: those are -3, with err set. */
 int vr_bridge_decode(struct llama_context *ctx, struct llama_batch batch, struct vr_err *err);
 
+/* Does what the context's memory has put off until the next computation: copies between sequences. */
+bool vr_bridge_memory_update(struct llama_context *ctx, struct vr_err *err);
+
 /* The tokens of a text of n bytes, in *out (the caller frees it): how many, or -1. `special` adds what the model wants
  * at the beginning and the end. */
 int vr_bridge_tokenize(const struct llama_vocab *vocab, const char *text, size_t n, bool special, llama_token **out,
                        struct vr_err *err);
 
+/* The same; texts of special tokens are those only if `parse`. */
+int vr_bridge_tokenize_as(const struct llama_vocab *vocab, const char *text, size_t n, bool special, bool parse,
+                          llama_token **out, struct vr_err *err);
+/* The text of n tokens, special ones included, in *out (the caller frees it): its bytes, or -1. */
+int vr_bridge_detokenize(const struct llama_vocab *vocab, const llama_token *tokens, size_t n, char **out,
+                         struct vr_err *err);
+
 /* --- grammars --- */
 
-/* Constrains one answer. Made from GBNF that vr_limit_grammar() has let through, or by a chat (below). */
-struct vr_grammar;
-struct vr_grammar *vr_bridge_grammar_new(const struct llama_vocab *vocab, const char *gbnf, struct vr_err *err);
-struct vr_grammar *vr_bridge_grammar_clone(const struct vr_grammar *g, struct vr_err *err);
-void vr_bridge_grammar_free(struct vr_grammar *g);
-/* Sets the logits of tokens that may not come next to -INFINITY. */
-bool vr_bridge_grammar_filter(struct vr_grammar *g, llama_token_data *c, size_t n, struct vr_err *err);
-/* A token was chosen. */
-bool vr_bridge_grammar_accept(struct vr_grammar *g, llama_token token, struct vr_err *err);
+/* The regular expressions among a lazy grammar's triggers, for vr_grammar_new(); words are passed over. */
+struct vr_patterns;
+struct vr_patterns *vr_bridge_patterns_new(const struct vr_trigger *triggers, size_t n, struct vr_err *err);
+void vr_bridge_patterns_free(struct vr_patterns *p);
+/* A vr_pattern_find_fn. The text must be short: the search is a recursion. */
+size_t vr_bridge_pattern_find(const void *patterns, size_t i, const char *text, size_t n, bool begins);
 
 /* A JSON schema as GBNF, in *out (the caller frees it). Fails where it can not; passes over what it does not know. */
 bool vr_bridge_schema_grammar(const char *schema_json, char **out, struct vr_err *err);
@@ -78,6 +87,7 @@ bool vr_bridge_pattern_ok(const char *pattern, struct vr_err *err);
 
 /* The model's chat template, or another. */
 struct vr_chats;
+struct vr_buf;
 struct vr_chat_caps {
     bool given; /* the model has a template; else the most common one is used */
     bool tools, parallel_tools, system, reasoning;
@@ -85,6 +95,8 @@ struct vr_chat_caps {
 struct vr_chats *vr_bridge_chats_open(const struct llama_model *model, const char *template_or_null,
                                       struct vr_chat_caps *caps, struct vr_err *err);
 void vr_bridge_chats_close(struct vr_chats *c);
+/* What a model with this template is told, and asked, to write down what it hears. */
+bool vr_bridge_asr_words(const struct vr_chats *c, struct vr_buf *system, struct vr_buf *user, struct vr_err *err);
 
 struct vr_chat_ask {
     const char *messages, *tools; /* JSON as in the API; tools may be NULL */
@@ -94,6 +106,8 @@ struct vr_chat_ask {
     const char *effort;           /* reasoning_effort, or NULL */
     bool parallel;                /* several tool calls in one answer */
     bool keep_reasoning;          /* leave it in the text, with its tags */
+    bool continues;               /* the last message is the beginning of the answer */
+    bool unopened;                /* the prompt ends with the last message */
 };
 
 /* One conversation, written out. Safe to make and use in different threads, one at a time. */
@@ -110,9 +124,12 @@ bool vr_bridge_chat_keeps(const struct vr_chat *c, llama_token token);
 bool vr_bridge_chat_plain(const struct vr_chat *c);
 /* The answer may begin with a thought. */
 bool vr_bridge_chat_thinks(const struct vr_chat *c);
-/* The grammar's text, "" for none; and a grammar of it, at the beginning of an answer. */
-const char *vr_bridge_chat_gbnf(const struct vr_chat *c, size_t *n);
-struct vr_grammar *vr_bridge_chat_grammar(const struct vr_chat *c, const struct llama_vocab *vocab, struct vr_err *err);
+/* What its answer must look like; NULL: anything. It is the chat's. */
+const struct vr_grammar_spec *vr_bridge_chat_grammar(const struct vr_chat *c);
+/* How its answer is taken apart, which points into the chat; and a chat of that: all but its prompt, stop strings and
+ * grammar. */
+void vr_bridge_chat_form(const struct vr_chat *c, struct vr_chat_form *out);
+struct vr_chat *vr_bridge_chat_from(const struct vr_chat_form *form, struct vr_err *err);
 
 /* --- pictures --- */
 
@@ -124,6 +141,9 @@ struct vr_vision *vr_bridge_vision_open(const char *path, const struct llama_mod
                                         struct vr_err *err);
 void vr_bridge_vision_close(struct vr_vision *e);
 /* What stands for a picture in a prompt; no user can guess it. */
+/* Whether it takes pictures; and sounds, of so many samples in a second; 0: none. */
+bool vr_bridge_vision_sees(const struct vr_vision *e);
+uint32_t vr_bridge_vision_rate(const struct vr_vision *e);
 const char *vr_bridge_vision_marker(const struct vr_vision *e);
 
 /* A prompt whose markers became pictures: parts of text and of picture, in order. */
@@ -135,10 +155,17 @@ struct vr_media_part {
     uint64_t id;               /* of a picture: the same for the same part of the same file */
     bool whole;                /* of a picture: must be computed in one piece */
 };
-/* Safe to make in another thread than the one that decodes. The files must be what vr_picture_size() lets through. */
-struct vr_media_prompt *vr_bridge_media_new(const struct vr_vision *e, const char *text, size_t n,
-                                            const uint8_t *const *files, const size_t *bytes, size_t n_files,
-                                            struct vr_err *err);
+/* Decodes a file that vr_picture_size() lets through; its pixels are malloc'd. Needs no mmproj. */
+/* The same for a sound (WAV, MP3, FLAC) of at most so many samples at that rate; VR_ENOFIT: it has more. */
+bool vr_bridge_sound_decode(const uint8_t *file, size_t n, uint32_t rate, size_t most, struct vr_rgb *out,
+                            struct vr_err *err);
+bool vr_bridge_picture_decode(const uint8_t *file, size_t n, struct vr_rgb *out, struct vr_err *err);
+/* The fewest tokens that a sound of so many samples can take, without looking at it. */
+uint32_t vr_bridge_sound_least(const struct vr_vision *e, size_t n_samples);
+/* Safe to make in another thread than the one that decodes. The text is cut at each `cut`, unless that is empty: no
+ * token is made of both sides. */
+struct vr_media_prompt *vr_bridge_media_new(const struct vr_vision *e, struct vr_span text, struct vr_span cut,
+                                            const struct vr_rgb *pictures, size_t n_pictures, struct vr_err *err);
 void vr_bridge_media_free(struct vr_media_prompt *s);
 size_t vr_bridge_media_parts(const struct vr_media_prompt *s);
 struct vr_media_part vr_bridge_media_part(const struct vr_media_prompt *s, size_t i);

@@ -12,6 +12,7 @@
 #include <ggml-backend.h>
 #include <ggml-cpu.h>
 
+#include "base/file.h"
 #include "engine/llama/isolated.h"
 #include "engine/llama/library.h"
 
@@ -27,6 +28,13 @@ bool vr_cpu_load(const char *path, struct vr_err *err)
         return vr_fail(err, VR_EENGINE, "%s: the engine's CPU backend cannot be loaded; run tools/engine-fetch again",
                        path);
     return true;
+}
+
+void vr_cpu_set_threads(ggml_backend_t cpu, int n)
+{
+    ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(ggml_backend_get_device(cpu));
+    void *fn = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
+    if (fn) ((ggml_backend_set_n_threads_t)fn)(cpu, n);
 }
 
 static int is_variant(const struct dirent *e)
@@ -61,7 +69,7 @@ bool vr_cpu_load_plain(struct vr_err *err)
     if (!vr_engine_dir(dir, sizeof dir, err)) return false;
     for (size_t i = 0; i < VR_COUNT(plain); i++) {
         snprintf(path, sizeof path, "%s/%s", dir, plain[i]);
-        if (access(path, R_OK) == 0) return vr_cpu_load(path, err);
+        if (vr_file_readable(path)) return vr_cpu_load(path, err);
     }
     if (list_variants(dir, names) == 0)
         return vr_fail(err, VR_EENGINE, "%s: no libggml-cpu*.so here; run tools/engine-fetch again", dir);
@@ -153,6 +161,7 @@ static bool prove(void *ctx, struct vr_buf *result, struct vr_err *err)
     ggml_backend_t cpu =
         !*path || ggml_backend_load(path) ? ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_CPU, NULL) : NULL;
     if (!cpu) return vr_fail(err, VR_EENGINE, "%s does not load", path);
+    vr_cpu_set_threads(cpu, 1); /* more would mostly wait for each other: the products are small */
     return multiply_all(cpu) || vr_fail(err, VR_EENGINE, "%s multiplies wrongly", path);
 }
 
@@ -192,7 +201,8 @@ bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err)
     if (!v) return vr_fail_nomem(err, "listing the engine's CPU backends");
     for (int i = 0; i < n_variants; i++) {
         snprintf(v[i].path, sizeof v[i].path, "%.760s/%.63s", dir, names[i].s);
-        const struct vr_isolated job = { ask_score, v[i].path, .what = "scoring", .timeout_ms = PROOF_MS };
+        const struct vr_isolated job = { ask_score, v[i].path, .what = "scoring", .needs.files = { v[i].path },
+                                         .timeout_ms = PROOF_MS };
         struct vr_err none;
         if (!vr_isolated_block(&job, &v[i].score, sizeof v[i].score, &none)) v[i].score = 0; /* not even that works */
     }
@@ -202,7 +212,7 @@ bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err)
     for (int i = 0; i < n_variants; i++) {
         if (*v[i].path && v[i].score <= 0) continue;
         const struct vr_isolated job = { prove, v[i].path, .what = *v[i].path ? v[i].path : "the built-in one",
-                                         .timeout_ms = PROOF_MS };
+                                         .needs.files = { v[i].path }, .timeout_ms = PROOF_MS };
         if (!vr_isolated_block(&job, NULL, 0, &last)) continue;
         if (strlen(v[i].path) >= n) return vr_fail(err, VR_EENGINE, "%s: path too long", v[i].path);
         snprintf(out, n, "%s", v[i].path);

@@ -15,4 +15,8 @@ bool vr_cpu_choose(char *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 bool vr_cpu_choose_in(const char *dir, char *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 bool vr_cpu_load(const char *path, struct vr_err *err) VR_MUST_CHECK;
 
+/* Threads of a CPU backend; ggml's default is four, on any processor. */
+struct ggml_backend;
+void vr_cpu_set_threads(struct ggml_backend *cpu, int n);
+
 #endif

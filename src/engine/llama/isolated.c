@@ -30,6 +30,7 @@ static int child_main(void *ctx)
     int out = dup(1);
     if (out < 0 || dup2(2, 1) < 0) return 1;
     setenv("GGML_NO_BACKTRACE", "1", 1); /* it would start a debugger */
+    if (!j->trusted) vr_engine_confine(&j->needs, NULL);
     h.ok = j->fn(j->ctx, &result, &h.err);
     if (h.ok && result.failed) h.ok = vr_fail_nomem(&h.err, "collecting a result");
     h.n = h.ok ? result.n : 0;

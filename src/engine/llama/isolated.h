@@ -2,12 +2,13 @@
  *
  * The one protocol between such a child and us: the function appends its result, of any size, to a buffer; what the
  * engine prints goes to standard error, and its last line explains a failure. A crash, a hang or nonsense on the way is
- * an error here like any other. */
+ * an error here like any other. The child is confined (confinement.h) to what it needs. */
 #ifndef VR_ENGINE_LLAMA_ISOLATED_H
 #define VR_ENGINE_LLAMA_ISOLATED_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/llama/confinement.h"
 
 struct vr_isolated {
     /* In the child. Nothing of it needs to be freed: the process ends with it. */
@@ -16,6 +17,8 @@ struct vr_isolated {
     const char *what; /* for messages: "the dry run" failed */
     const char *of;   /* messages begin with it: a model's name; NULL: with nothing */
     bool quiet;       /* it prints errors only: the last line belongs to its own errors, too */
+    struct vr_engine_needs needs;
+    bool trusted; /* it reads nothing that others made: not confined */
     int timeout_ms;
     size_t max_bytes; /* of the result; 0: 16 MiB */
     int pass_fd;      /* stays open in the child; 0: none */

@@ -3,8 +3,12 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <ggml-backend.h>
 #include <llama.h>
@@ -40,6 +44,25 @@ bool vr_engine_has(const char *backend)
     return found;
 }
 
+/* One that calls NCCL has the name of what it calls, however it was linked; loading it to ask would start the driver.
+ */
+bool vr_engine_has_nccl(void)
+{
+    static const char called[] = "ncclCommInitAll";
+    char dir[768], path[900];
+    struct stat st;
+    if (!vr_engine_dir(dir, sizeof dir, NULL)) return false;
+    snprintf(path, sizeof path, "%s/libggml-cuda.so", dir);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n = fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0 ? (size_t)st.st_size : 0;
+    void *file = n ? mmap(NULL, n, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (fd >= 0) close(fd);
+    if (file == MAP_FAILED) return false;
+    bool found = memmem(file, n, called, sizeof called - 1) != NULL;
+    munmap(file, n);
+    return found;
+}
+
 bool vr_engine_runs(const char *backend)
 {
     return (strcmp(backend, "CUDA") == 0 && vr_engine_has("cuda")) ||
@@ -53,7 +76,7 @@ bool vr_engine_load_backends(struct vr_err *err)
     if (!vr_engine_dir(dir, sizeof dir, err)) return false;
     for (size_t i = 0; i < VR_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/libggml-%s.so", dir, names[i]);
-        if (access(path, R_OK) == 0) ggml_backend_load(path);
+        if (vr_file_readable(path)) ggml_backend_load(path);
     }
     return true;
 }

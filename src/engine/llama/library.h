@@ -14,6 +14,9 @@ bool vr_engine_dir(char *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 /* Is there a backend of that name ("cuda", "vulkan", "cpu") among them? */
 bool vr_engine_has(const char *backend);
 
+/* Was its CUDA library built with NCCL? False also where there is none. */
+bool vr_engine_has_nccl(void);
+
 /* Can it run on devices of a machine that have this backend ("CUDA", "Vulkan")? */
 bool vr_engine_runs(const char *backend);
 

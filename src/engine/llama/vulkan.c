@@ -33,7 +33,9 @@ static bool list_devices(void *ctx, struct vr_buf *result, struct vr_err *err)
 
 bool vr_vulkan_list(struct vr_vulkan *out, struct vr_err *err)
 {
-    const struct vr_isolated job = { .fn = list_devices, .what = "looking for devices", .timeout_ms = TIMEOUT_MS };
+    const struct vr_isolated job = {
+        .fn = list_devices, .what = "looking for devices", .needs.devices = true, .timeout_ms = TIMEOUT_MS
+    };
     return vr_isolated_block(&job, out, sizeof *out, err);
 }
 

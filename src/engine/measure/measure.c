@@ -130,6 +130,10 @@ static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measu
     if (us[0] > 0) out->expert_gbs = bytes[0] / fmax(us[0] - out->product_us, us[0] * 0.6) / 1e3;
     if (us[1] > 0) out->expert_tflops = flops[1] / fmax(us[1] - out->prompt_product_us, us[1] * 0.6) / 1e6;
     if (us[1] > 0) measure_few_each(s, type, &experts[1], us[1], out);
+    struct product crowd = experts[1];
+    crowd.tokens *= 4;
+    us[0] = time_product(s, type, &crowd, &bytes[0], &flops[0], NULL);
+    if (us[0] > 0) out->expert_many_tflops = flops[0] / us[0] / 1e6;
     return true;
 }
 
@@ -229,7 +233,7 @@ bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct
                          struct vr_err *err)
 {
     struct products_ask a = { .w = w, .type = type };
-    return vr_measure_ask(products_child, &a, w->timeout_ms, out, sizeof *out, err);
+    return vr_measure_ask_on(products_child, &a, w, out, sizeof *out, err);
 }
 
 /* --- the processor's cache --- */
@@ -270,7 +274,7 @@ static bool cache_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 
 bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_err *err)
 {
-    return vr_measure_ask(cache_child, w, w->timeout_ms, mib, sizeof *mib, err);
+    return vr_measure_ask_on(cache_child, w, w, mib, sizeof *mib, err);
 }
 
 /* --- links --- */
@@ -279,13 +283,6 @@ bool vr_measure_cache(const struct vr_measure_where *w, double *mib, struct vr_e
 #define WORD_BYTES ((size_t)16 << 10)  /* one token's activations */
 #define FILE_BYTES ((size_t)512 << 20) /* of a mapped file: no piece is in a cache when its turn comes again */
 #define IN_FLIGHT  4                   /* tensors of experts that are sent without waiting */
-
-static struct ggml_tensor *bytes_on(ggml_backend_buffer_type_t buft, size_t n)
-{
-    struct ggml_context *ctx = ggml_init((struct ggml_init_params){ 1 << 12, NULL, true });
-    struct ggml_tensor *t = ctx ? ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t)n) : NULL;
-    return t && ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft) ? t : NULL; /* the process ends soon */
-}
 
 enum way { UP, STREAM, DOWN, ACROSS, BACK };
 
@@ -350,8 +347,8 @@ static bool link_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
     ggml_backend_buffer_type_t pinned = ggml_backend_dev_host_buffer_type(s.dev);
     struct ends e = { .a = s.backend,
-                      .here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
-                      .there = bytes_on(pinned ? pinned : ggml_backend_cpu_buffer_type(), LINK_BYTES) };
+                      .here = vr_bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
+                      .there = vr_bytes_on(pinned ? pinned : ggml_backend_cpu_buffer_type(), LINK_BYTES) };
     if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "not enough memory to measure the link of %s", w->device);
     time_both(&e, UP, DOWN, &out);
     time_mapped(&e, &out);
@@ -361,7 +358,7 @@ static bool link_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 
 bool vr_measure_link(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err)
 {
-    return vr_measure_ask(link_child, w, w->timeout_ms, out, sizeof *out, err);
+    return vr_measure_ask_on(link_child, w, w, out, sizeof *out, err);
 }
 
 static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
@@ -373,8 +370,8 @@ static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     ggml_backend_dev_t peer = ggml_backend_dev_by_name(w->peer);
     struct ends e = { .a = s.backend, .b = peer ? ggml_backend_dev_init(peer, NULL) : NULL };
     if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not find device %s", w->peer);
-    e.here = bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES);
-    e.there = bytes_on(ggml_backend_dev_buffer_type(peer), LINK_BYTES);
+    e.here = vr_bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES);
+    e.there = vr_bytes_on(ggml_backend_dev_buffer_type(peer), LINK_BYTES);
     if (!e.here || !e.there) return vr_fail(err, VR_ENOMEM, "not enough memory to measure a link");
     time_both(&e, ACROSS, BACK, &out);
     vr_buf_add(result, &out, sizeof out);
@@ -383,5 +380,5 @@ static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 
 bool vr_measure_pair(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err)
 {
-    return vr_measure_ask(pair_child, w, w->timeout_ms, out, sizeof *out, err);
+    return vr_measure_ask_on(pair_child, w, w, out, sizeof *out, err);
 }

@@ -23,6 +23,9 @@ struct vr_measure_where {
     bool beside_gpus;    /* the host: weights lie as they do when there are devices, not repacked */
     char *pages;         /* … in these, VR_MEASURE_PAGES bytes; NULL: in new ones */
     double product_us;   /* … what any product costs, when it is known: then only what memory limits is measured */
+    const struct vr_vgpu_spec
+        *vgpus; /* vr_measure_reduce(): on these, executing, instead of real devices; NULL: none */
+    size_t n_vgpus;
     int timeout_ms;
 };
 
@@ -41,6 +44,7 @@ struct vr_measure_products {
     double row_ns, expert_row_ns;         /* … per row of the matrix */
     double least_us;                      /* a device: per kernel of a product, however small */
     double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
+    double expert_many_tflops;            /* … with four times as many, all in all */
 };
 /* Products with weights of the type: one token, 512 tokens, plain and by expert. */
 bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct vr_measure_products *out,
@@ -65,6 +69,11 @@ struct vr_measure_link {
 };
 bool vr_measure_link(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err) VR_MUST_CHECK;
 bool vr_measure_pair(const struct vr_measure_where *w, struct vr_measure_link *out, struct vr_err *err) VR_MUST_CHECK;
+
+/* Adding up over n devices as split mode tensor does it (measure_reduce.c): CUDA0 and those after it, of those that are
+ * visible. The caller sets out->devices. */
+bool vr_measure_reduce(const struct vr_measure_where *w, size_t n, struct vr_measured_reduction *out,
+                       struct vr_err *err) VR_MUST_CHECK;
 
 /* --- whole models (measure_run.c) --- */
 

@@ -358,5 +358,5 @@ bool vr_measure_ops(const struct vr_measure_where *w, const uint32_t *types, siz
                     struct vr_measure_ops *out, struct vr_err *err)
 {
     struct ops_ask a = { .w = w, .types = types, .n_types = n_types, .typed_only = typed_only };
-    return vr_measure_ask(ops_child, &a, w->timeout_ms, out, sizeof *out, err);
+    return vr_measure_ask_on(ops_child, &a, w, out, sizeof *out, err);
 }

@@ -3,12 +3,15 @@
 #include <math.h>
 #include <string.h>
 
+#include <ggml-backend-impl.h>
 #include <ggml.h>
 #include <gguf.h>
 
 #include "base/clock.h"
 #include "base/rank.h"
 #include "engine/llama/bridge.h"
+#include "engine/llama/cpu.h"
+#include "engine/llama/held.h"
 #include "engine/llama/lastlog.h"
 #include "engine/process/loader.h"
 #include "engine/measure/measure_stage.h"
@@ -110,7 +113,7 @@ static bool make_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 bool vr_measure_make(const char *path, const struct vr_measure_tiny *t, struct vr_err *err)
 {
     struct make_ask a = { .path = path, .t = t };
-    return vr_measure_ask(make_child, &a, 20000, NULL, 0, err);
+    return vr_measure_ask(make_child, &a, NULL, 20000, NULL, 0, err);
 }
 
 /* --- a run --- */
@@ -294,6 +297,19 @@ static bool time_all(struct run_ask *a, struct vr_engine *e, struct vr_err *err)
     return true;
 }
 
+/* Split mode tensor: the engine tells of one device, whose compute buffer is as large on each. */
+static void read_held(uint64_t compute_bytes, struct vr_measure_run *out)
+{
+    for (size_t i = 0; i < vr_held_count() && i < VR_MEASURE_DEVICES; i++) {
+        struct vr_held h = vr_held_on(i);
+        snprintf(out->devices[i].name, sizeof out->devices[i].name, "%s", ggml_backend_dev_name(h.device));
+        out->devices[i].model_bytes = h.model_bytes;
+        out->devices[i].context_bytes = h.context_bytes;
+        out->devices[i].compute_bytes = compute_bytes;
+        out->n_devices = i + 1;
+    }
+}
+
 static void read_own_figures(const struct vr_engine *e, struct vr_measure_run *out)
 {
     struct vr_bridge_use uses[64];
@@ -304,6 +320,10 @@ static void read_own_figures(const struct vr_engine *e, struct vr_measure_run *o
         if (ggml_backend_buft_is_host(uses[i].buft) || !dev ||
             ggml_backend_dev_type(dev) == GGML_BACKEND_DEVICE_TYPE_CPU)
             continue;
+        if (ggml_backend_buft_is_meta(uses[i].buft)) {
+            read_held(uses[i].compute_bytes, out);
+            continue;
+        }
         const char *name = ggml_backend_buft_name(uses[i].buft);
         size_t k = 0;
         while (name[k] && (name[k] < '0' || name[k] > '9')) k++;
@@ -340,6 +360,13 @@ static bool run_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 bool vr_measure_run(const struct vr_load_params *load, const char *env, size_t n_env, uint32_t n_decode, double seconds,
                     int timeout_ms, struct vr_measure_run *out, struct vr_err *err)
 {
-    struct run_ask a = { .load = load, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
-    return vr_measure_ask(run_child, &a, timeout_ms, out, sizeof *out, err);
+    char cpu[1024];
+    struct vr_load_params p = *load;
+    if (strcmp(p.cpu, "auto") == 0) { /* here: proving a variant forks, which a confined process may not */
+        if (!vr_cpu_choose(cpu, sizeof cpu, err)) return false;
+        p.cpu = cpu;
+    }
+    struct run_ask a = { .load = &p, .env = env, .n_env = n_env, .n_decode = n_decode, .seconds = seconds };
+    const struct vr_engine_needs needs = vr_engine_needs_of(&p);
+    return vr_measure_ask(run_child, &a, &needs, timeout_ms, out, sizeof *out, err);
 }

@@ -14,6 +14,7 @@
 #include "engine/llama/cpu.h"
 #include "engine/llama/library.h"
 #include "engine/llama/isolated.h"
+#include "engine/vgpu/vgpu.h"
 
 #define LEAST_MS     30.0 /* of computing per figure */
 #define MOST_MS      150.0
@@ -51,8 +52,7 @@ static void set_threads(struct vr_stage *s)
 {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(s->dev);
     int n = (int)vr_engine_threads();
-    void *fn = ggml_backend_reg_get_proc_address(reg, "ggml_backend_set_n_threads");
-    if (fn) ((ggml_backend_set_n_threads_t)fn)(s->backend, n);
+    vr_cpu_set_threads(s->backend, n);
     struct ggml_threadpool *(*make)(struct ggml_threadpool_params *) =
         (struct ggml_threadpool * (*)(struct ggml_threadpool_params *))
             ggml_backend_reg_get_proc_address(reg, "ggml_threadpool_new");
@@ -308,14 +308,30 @@ bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err)
 {
     if (w->visible) setenv("CUDA_VISIBLE_DEVICES", w->visible, 1);
     if (!vr_cpu_load(w->cpu, err)) return false;
+    if (w->n_vgpus) return vr_vgpu_register(w->vgpus, w->n_vgpus, VR_VGPU_EXECUTING, err);
     return !w->device || vr_engine_load_backends(err);
 }
 
-bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
-                    void *out, size_t n, struct vr_err *err)
+struct ggml_tensor *vr_bytes_on(ggml_backend_buffer_type_t buft, size_t n)
 {
-    const struct vr_isolated job = {
-        .fn = fn, .ctx = (void *)(uintptr_t)ask, .what = "measuring", .timeout_ms = timeout_ms
+    struct ggml_context *ctx = ggml_init((struct ggml_init_params){ 1 << 12, NULL, true });
+    struct ggml_tensor *t = ctx ? ggml_new_tensor_1d(ctx, GGML_TYPE_I8, (int64_t)n) : NULL;
+    return t && ggml_backend_alloc_ctx_tensors_from_buft(ctx, buft) ? t : NULL; /* the process ends soon */
+}
+
+bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask,
+                    const struct vr_engine_needs *needs, int timeout_ms, void *out, size_t n, struct vr_err *err)
+{
+    struct vr_isolated job = {
+        .fn = fn, .ctx = (void *)(uintptr_t)ask, .what = "measuring", .trusted = !needs, .timeout_ms = timeout_ms
     };
+    if (needs) job.needs = *needs;
     return vr_isolated_block(&job, out, n, err);
+}
+
+bool vr_measure_ask_on(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask,
+                       const struct vr_measure_where *w, void *out, size_t n, struct vr_err *err)
+{
+    return vr_measure_ask(fn, ask, &(struct vr_engine_needs){ .files = { w->cpu }, .devices = w->device != NULL },
+                          w->timeout_ms, out, n, err);
 }

@@ -7,14 +7,19 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "engine/llama/confinement.h"
 #include "engine/measure/measure.h"
 
 #define VR_MEASURE_TOKENS 512 /* of a micro-batch */
 #define VR_TIMING_NODES   96  /* that one graph counts */
 
-/* Runs fn(ask) in a child, which brings back n bytes as *out. */
-bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask, int timeout_ms,
-                    void *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
+/* Runs fn(ask) in a child, which brings back n bytes as *out. needs NULL: it writes files of ours, and reads none. */
+bool vr_measure_ask(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask,
+                    const struct vr_engine_needs *needs, int timeout_ms, void *out, size_t n,
+                    struct vr_err *err) VR_MUST_CHECK;
+/* The same with what the device of `w` needs, within its time. */
+bool vr_measure_ask_on(bool (*fn)(void *ask, struct vr_buf *result, struct vr_err *err), const void *ask,
+                       const struct vr_measure_where *w, void *out, size_t n, struct vr_err *err) VR_MUST_CHECK;
 
 /* The next of a row of numbers without a pattern; its upper bits are the good ones. */
 static inline uint32_t vr_noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
@@ -56,6 +61,8 @@ double vr_timing_graph(struct vr_timing *b, struct ggml_cgraph *g, uint32_t *see
 double vr_timing_node(struct vr_timing *b);
 
 /* In a child: the proven CPU variant, and the backends of devices where one is asked for. */
+/* n bytes in memory of that kind; NULL: there is not enough. */
+struct ggml_tensor *vr_bytes_on(ggml_backend_buffer_type_t buft, size_t n);
 bool vr_measure_backends(const struct vr_measure_where *w, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

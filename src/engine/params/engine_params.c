@@ -1,5 +1,9 @@
 #include "engine/params/engine_params.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "engine/llama/library.h"
 
 static bool set_devices(const struct vr_load_params *p, const ggml_backend_dev_t *devices, struct vr_model_params *out,
@@ -70,6 +74,13 @@ void vr_model_params_done(struct vr_model_params *m)
     m->overrides = NULL;
 }
 
+bool vr_engine_environment(const struct vr_load_params *p, struct vr_err *err)
+{
+    char n[16];
+    snprintf(n, sizeof n, "%" PRIu32, p->offload_min ? p->offload_min : VR_OFFLOAD_MIN);
+    return setenv(VR_OFFLOAD_VARIABLE, n, 1) == 0 || vr_fail_nomem(err, "preparing the engine");
+}
+
 enum llama_flash_attn_type vr_flash_attn_type(const struct vr_load_params *p)
 {
     return p->flash_auto           ? LLAMA_FLASH_ATTN_TYPE_AUTO
@@ -100,5 +111,15 @@ struct llama_context_params vr_context_params(const struct vr_load_params *given
     out.kv_unified = c->kv_unified;
     out.embeddings = p.embedding_model;
     out.no_perf = true;
+    return out;
+}
+
+struct llama_context_params vr_head_context_params(const struct vr_load_params *p, struct llama_context *model)
+{
+    struct vr_load_params h = vr_head_params(p);
+    struct llama_context_params out = vr_context_params(&h);
+    out.n_ctx = llama_n_ctx(model);
+    out.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    out.ctx_other = model;
     return out;
 }

@@ -23,7 +23,12 @@ bool vr_model_params_fill(const struct vr_load_params *p, const ggml_backend_dev
 void vr_model_params_done(struct vr_model_params *m);
 #define VR_AUTO_MODEL_PARAMS VR_CLEANUP(vr_model_params_done) struct vr_model_params
 
+/* Of the second context, for the MTP head of the model whose context is given. */
+struct llama_context_params vr_head_context_params(const struct vr_load_params *p, struct llama_context *model);
 struct llama_context_params vr_context_params(const struct vr_load_params *p);
+
+/* What backends take from the environment: to be set before they are loaded, or virtual GPUs registered. */
+bool vr_engine_environment(const struct vr_load_params *p, struct vr_err *err) VR_MUST_CHECK;
 
 /* Of the context, and of an mmproj. */
 enum llama_flash_attn_type vr_flash_attn_type(const struct vr_load_params *p);

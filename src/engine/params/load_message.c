@@ -1,18 +1,27 @@
 /* A file's name is bytes and JSON is UTF-8: a name that is not UTF-8 is written as {"hex": "2f746d70…"}.
  *
  * Devices are named, not numbered: the message holds them in placement order, and overrides and companions refer to
- * them by name. Virtual devices ("vgpus") are told with all that makes them up. */
+ * them by name. Virtual devices ("vgpus") are told with all that makes them up, and machines that lend some ("nodes")
+ * with what it takes to reach them. */
 #include "engine/params/load_message.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/wire/limits.h"
 #include "gguf/type.h"
 
 enum { MAX_OVERRIDES = 4096 };
 
 static const char *const split_modes[] = { "layer", "none", "tensor", NULL };
+static const char *const spec_words[] = {
+#define SPEC(id, name, tokens, acceptance, what) name,
+#include "engine/speculate/kinds.def"
+#undef SPEC
+    NULL
+};
 static const char *const flash_words[] = { "auto", "on", "off", NULL };
 
 static size_t flash_of(const struct vr_load_params *p) { return p->flash_auto ? 0 : p->context.flash_attn ? 1 : 2; }
@@ -35,14 +44,30 @@ static json_t *json_path(const char *path)
 
 static json_t *json_vgpu(const struct vr_vgpu_spec *d)
 {
-    return json_pack("{s:s, s:s, s:f, s:f, s:f, s:b, s:i}", "name", d->name, "about", d->about, "mib",
+    return json_pack("{s:s, s:s, s:f, s:f, s:f, s:b, s:i, s:i}", "name", d->name, "about", d->about, "mib",
                      (double)d->total_bytes / (double)VR_MIB, "cap_mib", (double)d->free_bytes / (double)VR_MIB,
-                     "run_mib", (double)d->run_bytes / (double)VR_MIB, "like_cuda", d->like_cuda, "cc", d->cc);
+                     "run_mib", (double)d->run_bytes / (double)VR_MIB, "like_cuda", d->like_cuda, "cc", d->cc,
+                     "borrowed", (int)d->borrowed);
+}
+
+static json_t *json_nodes(const struct vr_load_params *p)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < p->n_nodes; i++) {
+        const struct vr_load_node *n = &p->nodes[i];
+        json_t *devices = json_array();
+        for (size_t k = 0; k < n->n_devices; k++) json_array_append_new(devices, json_string(n->devices[k]));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:i, s:s, s:o}", "name", n->pair.name, "host", n->pair.host, "port",
+                                        n->pair.port, "fingerprint", n->pair.fingerprint, "devices", devices));
+    }
+    return list;
 }
 
 static void write_placement(const struct vr_load_params *p, json_t *load)
 {
-    json_t *devices = json_array(), *split = json_array(), *overrides = json_array(), *vgpus = json_array();
+    json_t *devices = json_array(), *split = json_array(), *overrides = json_array(), *vgpus = json_array(),
+           *loras = json_array();
     for (size_t i = 0; i < vr_load_params_n_order(p); i++) {
         json_array_append_new(devices, json_string(p->devices[vr_load_params_device(p, i)].name));
         if (p->has_split) json_array_append_new(split, json_real((double)p->split[i]));
@@ -57,6 +82,11 @@ static void write_placement(const struct vr_load_params *p, json_t *load)
     json_object_set_new(load, "tensor_split", split);
     json_object_set_new(load, "overrides", overrides);
     json_object_set_new(load, "vgpus", vgpus);
+    for (size_t i = 0; i < p->n_loras; i++)
+        json_array_append_new(
+            loras, json_pack("{s:o, s:f}", "path", json_path(p->loras[i].path), "scale", (double)p->loras[i].scale));
+    json_object_set_new(load, "loras", loras);
+    json_object_set_new(load, "nodes", json_nodes(p));
 }
 
 bool vr_load_params_write(const struct vr_load_params *p, struct vr_buf *out, struct vr_err *err)
@@ -143,7 +173,7 @@ static bool read_type(const json_t *v, const char *key, uint32_t *out, struct vr
 }
 
 struct arrays {
-    const json_t *devices, *tensor_split, *overrides, *vgpus;
+    const json_t *devices, *tensor_split, *overrides, *vgpus, *loras, *nodes;
 };
 
 static bool read_array(const char *key, const json_t *v, struct arrays *a, struct vr_err *err)
@@ -152,6 +182,8 @@ static bool read_array(const char *key, const json_t *v, struct arrays *a, struc
                            : strcmp(key, "tensor_split") == 0 ? &a->tensor_split
                            : strcmp(key, "overrides") == 0    ? &a->overrides
                            : strcmp(key, "vgpus") == 0        ? &a->vgpus
+                           : strcmp(key, "loras") == 0        ? &a->loras
+                           : strcmp(key, "nodes") == 0        ? &a->nodes
                                                               : NULL;
     if (!array) return vr_fail(err, VR_EUSAGE, "load: \"%.80s\" is not known", key);
     *array = v;
@@ -198,12 +230,16 @@ static bool read_vgpu(const json_t *j, struct vr_vgpu_spec *out, struct vr_err *
                *about = json_string_value(json_object_get(j, "about"));
     const json_t *mib = json_object_get(j, "mib"), *cap = json_object_get(j, "cap_mib");
     double total = json_number_value(mib), most = cap ? json_number_value(cap) : total;
+    json_int_t borrowed = json_integer_value(json_object_get(j, "borrowed"));
     double run = json_number_value(json_object_get(j, "run_mib")), cc = json_number_value(json_object_get(j, "cc"));
     if (!name || strlen(name) >= sizeof out->name || !(total > 0) || !(most >= 0) || !(run >= 0))
         return vr_fail(err, VR_EUSAGE, "load: a virtual GPU needs a short \"name\" and \"mib\"");
     *out = (struct vr_vgpu_spec){ .total_bytes = (uint64_t)(total * (double)VR_MIB),
                                   .free_bytes = (uint64_t)(most * (double)VR_MIB),
                                   .run_bytes = (uint64_t)(run * (double)VR_MIB),
+                                  .borrowed = borrowed == VR_BORROWED_GPU || borrowed == VR_BORROWED_CPU
+                                                  ? (enum vr_borrowed)borrowed
+                                                  : VR_BORROWED_NOT,
                                   .like_cuda = json_is_true(json_object_get(j, "like_cuda")),
                                   .cc = cc > 0 ? (int)cc : 860 };
     snprintf(out->name, sizeof out->name, "%s", name);
@@ -221,6 +257,47 @@ static bool read_vgpus(const json_t *list, struct vr_arena *arena, struct vr_loa
         if (!read_vgpu(json_array_get(list, i), &all[i], err)) return false;
     p->vgpus = all;
     p->n_vgpus = n;
+    return true;
+}
+
+static bool copy_text(const json_t *j, const char *key, char *out, size_t n)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+    if (!s || !*s || strlen(s) >= n) return false;
+    snprintf(out, n, "%s", s);
+    return true;
+}
+
+static bool read_node(const json_t *j, struct vr_load_node *out)
+{
+    const json_t *devices = json_object_get(j, "devices");
+    json_int_t port = json_integer_value(json_object_get(j, "port"));
+    size_t n = json_array_size(devices);
+    if (!copy_text(j, "name", out->pair.name, sizeof out->pair.name) ||
+        !copy_text(j, "host", out->pair.host, sizeof out->pair.host) ||
+        !copy_text(j, "fingerprint", out->pair.fingerprint, sizeof out->pair.fingerprint) ||
+        !vr_fingerprint_is(out->pair.fingerprint) || port < 1 || port > 65535 || n == 0 || n > VR_MAX_LENT)
+        return false;
+    out->pair.port = (uint16_t)port;
+    for (size_t i = 0; i < n; i++) {
+        const char *id = json_string_value(json_array_get(devices, i));
+        if (!id || !*id || strlen(id) >= sizeof out->devices[0]) return false;
+        snprintf(out->devices[out->n_devices++], sizeof out->devices[0], "%s", id);
+    }
+    return true;
+}
+
+static bool read_nodes(const json_t *list, struct vr_arena *arena, struct vr_load_params *p, struct vr_err *err)
+{
+    size_t n = json_array_size(list);
+    if (n > VR_MAX_NODES) return vr_fail(err, VR_EUSAGE, "load: %zu nodes, at most %d", n, VR_MAX_NODES);
+    struct vr_load_node *all = vr_arena_alloc(arena, n + 1, sizeof *all);
+    if (!all) return vr_fail_nomem(err, "reading what is to be loaded");
+    for (size_t i = 0; i < n; i++)
+        if (!read_node(json_array_get(list, i), &all[i]))
+            return vr_fail(err, VR_EUSAGE, "load: node %zu needs a name, an address, a fingerprint and devices", i);
+    p->nodes = all;
+    p->n_nodes = n;
     return true;
 }
 
@@ -284,6 +361,24 @@ static bool read_overrides(const json_t *list, struct vr_arena *arena, struct vr
     return true;
 }
 
+static bool read_loras(const json_t *list, struct vr_arena *arena, struct vr_load_params *p, struct vr_err *err)
+{
+    size_t n = json_array_size(list);
+    if (n > VR_MOST_LORAS) return vr_fail(err, VR_EUSAGE, "load: %zu LoRA adapters, at most %d", n, VR_MOST_LORAS);
+    struct vr_lora *all = vr_arena_alloc(arena, n + 1, sizeof *all);
+    if (!all) return vr_fail_nomem(err, "reading what is to be loaded");
+    for (size_t i = 0; i < n; i++) {
+        const json_t *v = json_array_get(list, i), *scale = json_object_get(v, "scale");
+        all[i].scale = (float)json_number_value(scale);
+        if (!json_is_number(scale) || !isfinite(all[i].scale))
+            return vr_fail(err, VR_EUSAGE, "load: LoRA adapter %zu needs a \"path\" and a \"scale\"", i);
+        if (!read_path(json_object_get(v, "path"), "path", arena, &all[i].path, err)) return false;
+    }
+    p->loras = all;
+    p->n_loras = n;
+    return true;
+}
+
 bool vr_load_params_read(const json_t *load, struct vr_arena *arena, struct vr_load_params *out, struct vr_err *err)
 {
     struct arrays arrays = { 0 };
@@ -296,9 +391,10 @@ bool vr_load_params_read(const json_t *load, struct vr_arena *arena, struct vr_l
         if (!read_field(key, v, arena, out, &arrays, err)) return false;
     }
     if (!out->model[0]) return vr_fail(err, VR_EUSAGE, "load: \"model\" is missing");
-    out->has_draft = out->draft[0] != '\0';
+    if (out->draft[0] && !out->spec) out->spec = VR_SPEC_DRAFT;
     struct vr_vgpu_spec *table = vr_arena_alloc(arena, VR_MAX_VGPUS, sizeof *table);
     if (!table) return vr_fail_nomem(err, "reading what is to be loaded");
-    return read_vgpus(arrays.vgpus, arena, out, err) && read_devices(arrays.devices, out, table, err) &&
-           read_split(arrays.tensor_split, out, err) && read_overrides(arrays.overrides, arena, out, table, err);
+    return read_vgpus(arrays.vgpus, arena, out, err) && read_nodes(arrays.nodes, arena, out, err) &&
+           read_devices(arrays.devices, out, table, err) && read_split(arrays.tensor_split, out, err) &&
+           read_overrides(arrays.overrides, arena, out, table, err) && read_loras(arrays.loras, arena, out, err);
 }

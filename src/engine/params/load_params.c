@@ -1,5 +1,9 @@
 #include "engine/params/load_params.h"
 
+#include <string.h>
+
+#include "engine/speculate/steer.h"
+
 /* Rows of logits for embeddings of a text model: they are taken a chunk at a time. */
 #define EMBEDDING_ROWS 64
 
@@ -11,7 +15,9 @@ struct vr_load_params vr_load_params_default(void)
         .context = VR_CONTEXT_DEFAULT,
         .flash_auto = true,
         .op_offload = true,
-        .n_draft = VR_DRAFT_TOKENS,
+        .offload_min = VR_OFFLOAD_MIN,
+        .steer = true,
+        .node_seconds = 20,
         .mmap = true,
         .extra_bufts = true,
         .model = "",
@@ -21,6 +27,9 @@ struct vr_load_params vr_load_params_default(void)
         .mmproj_device = "",
         .cpu = "auto",
         .chat_template = "",
+        .cache_mib = VR_CACHE_MIB,
+        .cache_file = "",
+        .cache_disk_mib = VR_CACHE_DISK_MIB,
     };
 }
 
@@ -58,17 +67,33 @@ struct vr_context vr_context_settled(const struct vr_context *c, bool embedding_
 static uint32_t rows_of_logits(const struct vr_load_params *p)
 {
     const struct vr_context *c = &p->context;
-    uint32_t streams = c->n_seq < VR_DRAFT_STREAMS ? c->n_seq : VR_DRAFT_STREAMS;
-    uint32_t rows = p->n_outputs ? p->n_outputs : c->n_seq + (p->has_draft ? streams * p->n_draft : 0);
+    uint32_t streams = c->n_seq < VR_STEER_STREAMS ? c->n_seq : VR_STEER_STREAMS;
+    uint32_t rows = p->n_outputs ? p->n_outputs : c->n_seq + (p->spec ? streams * p->n_draft : 0);
     if (p->embeddings && rows < EMBEDDING_ROWS) rows = EMBEDDING_ROWS;
     if (p->embedding_model || rows > c->n_batch) rows = c->n_batch;
     return rows < c->n_seq ? c->n_seq : rows;
 }
 
+/* Guesses that were wrong are taken back: a state is kept for each, in models that have states. The engine wants a
+ * micro-batch to be larger than what it may have to take back. */
+static void settle_guesses(struct vr_load_params *p)
+{
+    struct vr_context *c = &p->context;
+    if (p->embedding_model || c->n_ubatch < 3) p->spec = VR_SPEC_OFF;
+    if (!p->spec) return;
+    if (p->n_draft == 0) p->n_draft = vr_spec_row(p->spec)->tokens;
+    if (p->n_draft > c->n_ubatch - 2) p->n_draft = c->n_ubatch - 2;
+    c->n_rollback = p->n_draft;
+    c->mtp = p->spec == VR_SPEC_MTP;
+    c->load_mtp |= c->mtp;
+}
+
 void vr_load_params_settle(struct vr_load_params *p)
 {
     p->context = vr_context_settled(&p->context, p->embedding_model);
+    settle_guesses(p);
     p->n_outputs = rows_of_logits(p);
+    if (p->offload_min == 0) p->offload_min = VR_OFFLOAD_MIN;
     if (p->n_devices == 0) p->n_gpu_layers = 0;
 }
 
@@ -80,12 +105,29 @@ bool vr_model_makes_embeddings(const struct vr_model *m)
                                vr_model_u64(m, ".attention.causal", 0, 1) != 0);
 }
 
+/* --- MTP heads --- */
+
+/* Those with a graph for it in llama.cpp v0.5.0 (src/models: LLM_GRAPH_TYPE_DECODER_MTP). */
+bool vr_arch_has_mtp(const char *arch)
+{
+    static const char *const archs[] = { "bailingmoe3", "cohere2moe", "deepseek2", "deepseek32", "deepseek4",
+                                         "glm-dsa",     "glm4moe",    "hy_v3",     "mimo2",      "nemotron_h_moe",
+                                         "qwen35",      "qwen35moe",  "qwen3next", "step35" };
+    for (size_t i = 0; i < VR_COUNT(archs); i++)
+        if (strcmp(arch, archs[i]) == 0) return true;
+    return false;
+}
+
+bool vr_model_has_mtp(const struct vr_model *m) { return m->n_layers_mtp > 0 && vr_arch_has_mtp(m->arch); }
+
 /* --- the draft --- */
 
 struct vr_context vr_draft_context(const struct vr_context *c)
 {
     struct vr_context d = *c;
     d.type_k = d.type_v = VR_TYPE_F16;
+    d.n_rollback = 0;
+    d.mtp = d.load_mtp = false;
     return d;
 }
 
@@ -100,10 +142,22 @@ struct vr_load_params vr_draft_params(const struct vr_load_params *p, const stru
     d.split_mode = all.split_mode;
     d.has_split = false;
     d.n_overrides = 0;
+    d.n_loras = 0;
     d.pipeline = all.pipeline;
     d.context = vr_draft_context(&p->context);
     d.n_outputs = 0;
-    d.embeddings = d.has_draft = false;
+    d.embeddings = false;
+    d.spec = VR_SPEC_OFF;
     d.model = p->draft;
     return d;
+}
+
+struct vr_load_params vr_head_params(const struct vr_load_params *p)
+{
+    struct vr_load_params h = *p;
+    h.context = vr_draft_context(&p->context);
+    h.n_outputs = 0;
+    h.embeddings = false;
+    h.spec = VR_SPEC_OFF;
+    return h;
 }

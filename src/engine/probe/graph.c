@@ -1,6 +1,9 @@
 /* The virtual GPUs tell every split as it is made: a device and a stretch of the graph's nodes. What no device claims
  * is the host's. The scheduler has by then replaced inputs from elsewhere by copies called "CUDA1#name#0": each copy
- * is one transfer, made before the first split that uses it, and its origin is found again by that name. */
+ * is one transfer, made before the first split that uses it, and its origin is found again by that name.
+ *
+ * In split mode tensor a split is the engine's own device over all. It takes a graph apart only when it computes: the
+ * stretch is given to it (slices.h), and the virtual GPUs tell what each of them gets, and where it is added up. */
 #include "engine/probe/graph.h"
 
 #include <math.h>
@@ -10,10 +13,13 @@
 #include <ggml-impl.h>
 
 #include "base/hash.h"
+#include "engine/probe/slices.h"
 #include "engine/vgpu/fusion.h"
 #include "engine/vgpu/rules.h"
 #include "engine/vgpu/vgpu.h"
 #include "gguf/type.h"
+
+#define SPREAD UINT8_MAX /* over all devices */
 
 struct stretch {
     struct ggml_tensor **nodes; /* into the whole graph's array */
@@ -43,17 +49,25 @@ static void on_split(void *ctx, size_t device, const struct ggml_cgraph *split)
     seen.list[seen.n++] = (struct stretch){ split->nodes, split->n_nodes, (uint8_t)device };
 }
 
-void vr_work_begin(void)
+static void on_spread(ggml_backend_t b, struct ggml_cgraph *split, struct ggml_backend_graph_optimize_params *p)
+{
+    (void)b, (void)p;
+    on_split(NULL, SPREAD, split);
+}
+
+void vr_work_begin(const struct vr_slices *slices)
 {
     seen.n = 0;
     seen.failed = false;
-    vr_vgpu_on_split(on_split, NULL);
+    if (slices->meta) slices->meta->iface.graph_optimize = on_spread; /* it has none of its own */
+    vr_vgpu_watch(&(struct vr_vgpu_watch){ .split = on_split });
 }
 
 void vr_works_done(struct vr_works *w)
 {
     free(w->rows);
     free(w->transfers);
+    free(w->reductions);
     *w = (struct vr_works){ 0 };
 }
 
@@ -66,15 +80,18 @@ struct named {
 };
 
 struct graph {
-    const struct ggml_cgraph *g;
+    struct ggml_cgraph *g;
+    const struct vr_slices *slices;
     enum vr_phase phase;
-    uint8_t host;
+    uint8_t host, first;               /* devices */
     struct named *names;               /* open hash table of nodes and leafs by name */
     size_t n_names;                    /* a power of two */
     const struct ggml_tensor **copies; /* the copies that were counted: open hash set by address */
     size_t n_copies;
     struct vr_works *out;
-    uint16_t station; /* that the walk is at */
+    uint16_t station;                         /* that the walk is at */
+    uint16_t stage, stage_began;              /* additions over all devices so far, and the station at the last one */
+    struct ggml_tensor **whole[VR_MAX_VGPUS]; /* split mode tensor: the node that a device slices next */
     bool failed;
 };
 
@@ -128,8 +145,9 @@ static uint64_t read_bytes(const struct ggml_tensor *t) /* of a view: what it sh
 
 static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is one node */
 {
-    return a->device == b->device && a->op == b->op && a->type == b->type && strcmp(a->weight, b->weight) == 0 &&
-           a->cells == b->cells && a->columns == b->columns && a->weight_bytes == b->weight_bytes * a->n &&
+    return a->device == b->device && a->stage == b->stage && a->sliced == b->sliced && a->op == b->op &&
+           a->type == b->type && strcmp(a->weight, b->weight) == 0 && a->cells == b->cells &&
+           a->columns == b->columns && a->weight_bytes == b->weight_bytes * a->n &&
            a->cache_bytes == b->cache_bytes * a->n && a->act_bytes == b->act_bytes * a->n &&
            a->flops == b->flops * a->n;
 }
@@ -178,6 +196,24 @@ static void add_transfer(struct graph *gr, uint8_t from, uint8_t to, bool weight
     }
     w->transfers = list;
     list[w->n_transfers++] = (struct vr_transfer){ (uint8_t)gr->phase, from, to, weights, experts, 1, bytes };
+}
+
+static void add_reduction(struct graph *gr, uint64_t bytes, size_t n_devices)
+{
+    struct vr_works *w = gr->out;
+    for (uint32_t i = 0; i < w->n_reductions; i++) {
+        struct vr_reduction *r = &w->reductions[i];
+        if (r->phase != gr->phase || r->n_devices != n_devices || r->bytes != bytes) continue;
+        r->n++;
+        return;
+    }
+    struct vr_reduction *list = realloc(w->reductions, (w->n_reductions + 1) * sizeof *list);
+    if (!list) {
+        gr->failed = true;
+        return;
+    }
+    w->reductions = list;
+    list[w->n_reductions++] = (struct vr_reduction){ (uint8_t)gr->phase, (uint8_t)n_devices, 1, bytes };
 }
 
 /* The share of a tensor of experts that a batch touches: each token takes k of E; if they choose independently,
@@ -304,15 +340,27 @@ static void find_station(struct graph *gr, const struct ggml_tensor *t, const ch
         gr->station = VR_STATION_OUTPUT;
 }
 
-static void count_node(struct graph *gr, const struct ggml_tensor *t, uint8_t device, int kernels)
+/* Whether a device does only a part of a node: of its result, or of what it is made of. */
+static bool is_slice(const struct ggml_tensor *t, const struct ggml_tensor *whole)
+{
+    if (ggml_nelements(t) < ggml_nelements(whole)) return true;
+    for (int i = 0; i < GGML_MAX_SRC; i++)
+        if (t->src[i] && whole->src[i] && ggml_nelements(t->src[i]) < ggml_nelements(whole->src[i])) return true;
+    return false;
+}
+
+static void count_node(struct graph *gr, const struct ggml_tensor *t, const struct ggml_tensor *whole, uint8_t device,
+                       int kernels)
 {
     const char *weight = weight_of(gr, t);
     find_station(gr, t, weight);
     struct vr_work w = { .phase = (uint8_t)gr->phase,
                          .device = device,
                          .op = (uint8_t)t->op,
+                         .sliced = whole && is_slice(t, whole),
                          .type = VR_TYPE_NONE,
                          .station = gr->station,
+                         .stage = gr->stage,
                          .n = 1,
                          .kernels = (uint32_t)kernels };
     snprintf(w.name, sizeof w.name, "%s", ggml_op_desc(t));
@@ -336,31 +384,28 @@ static bool needs_new_split(const struct graph *gr, const struct ggml_tensor *t,
 }
 
 /* One split of a device, or all that the host does between two of them. `cc` says how many kernels a device makes of
- * the nodes; 0: there is none. */
-static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, uint8_t device, int cc)
+ * the nodes; 0: there is none. `whole`: the nodes that these are slices of, or NULL. */
+static void count_stretch(struct graph *gr, const struct ggml_cgraph *part, struct ggml_tensor *const *whole,
+                          uint8_t device, int cc)
 {
-    struct ggml_cgraph view = *gr->g;
-    view.nodes = nodes;
-    view.n_nodes = n;
     bool first = true, host = device == gr->host;
-    gr->out->n_splits[gr->phase]++;
     if (!host && gr->phase == VR_PREFILL) gr->out->device_splits[device]++;
     int n_inputs = 0;
-    for (int i = 0, fused_until = 0; i < n; i++) {
-        const struct ggml_tensor *t = nodes[i];
+    for (int i = 0, fused_until = 0; i < part->n_nodes; i++) {
+        const struct ggml_tensor *t = part->nodes[i];
         if (host && needs_new_split(gr, t, n_inputs)) {
             gr->out->n_splits[gr->phase]++;
             n_inputs = 0;
         }
         for (int s = 0; s < GGML_MAX_SRC; s++)
             if (t->src[s] && is_copy(t->src[s])) n_inputs += count_copy(gr, t->src[s], t, first, device);
-        if (vr_node_is_free(t)) continue;
+        if (vr_node_is_free(t) || !(t->flags & GGML_TENSOR_FLAG_COMPUTE)) continue;
         int kernels = 0;
         if (i >= fused_until && cc) {
-            fused_until = i + vr_fused_nodes(&view, i, cc);
+            fused_until = i + vr_fused_nodes(part, i, cc);
             kernels = vr_node_kernels(t, cc);
         }
-        count_node(gr, t, device, kernels);
+        count_node(gr, t, whole ? whole[i] : NULL, device, kernels);
         uint64_t pool = host ? 0 : vr_rule_pool_bytes(t, cc);
         if (!host && pool > gr->out->pool_bytes[device]) gr->out->pool_bytes[device] = pool;
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */
@@ -369,6 +414,40 @@ static void count_stretch(struct graph *gr, struct ggml_tensor **nodes, int n, u
     }
 }
 
+/* --- split mode tensor --- */
+
+static void on_compute(void *ctx, size_t device, const struct ggml_cgraph *part)
+{
+    struct graph *gr = ctx;
+    gr->station = gr->stage_began; /* each device does the stage from its beginning */
+    count_stretch(gr, part, gr->whole[device], (uint8_t)device, vr_vgpu_cc(device));
+    gr->whole[device] += part->n_nodes;
+}
+
+static void on_reduce(void *ctx, struct ggml_tensor *const *tensors, size_t n)
+{
+    struct graph *gr = ctx;
+    uint64_t bytes = ggml_nbytes(tensors[0]);
+    add_reduction(gr, bytes, n);
+    for (uint8_t i = 0; i < gr->host; i++) /* the backend's own kernel sends the half of f32, which lies in the pool */
+        if (vr_vgpu_used(i).reduce_bytes && bytes / 2 > gr->out->pool_bytes[i]) gr->out->pool_bytes[i] = bytes / 2;
+    gr->stage++;
+    gr->stage_began = gr->station;
+}
+
+static bool count_spread(struct graph *gr, int begin, int end, struct vr_err *err)
+{
+    gr->stage_began = gr->station;
+    for (size_t i = 0; i < VR_MAX_VGPUS; i++) gr->whole[i] = gr->g->nodes + begin;
+    vr_vgpu_watch(&(struct vr_vgpu_watch){ .ctx = gr, .compute = on_compute, .reduce = on_reduce });
+    bool ok = vr_slices_compute(gr->slices, gr->g, begin, end, err);
+    vr_vgpu_watch(NULL);
+    gr->stage++; /* what comes next waits for all */
+    return ok;
+}
+
+/* --- the whole --- */
+
 static size_t power_of_two(size_t n)
 {
     size_t p = 64;
@@ -376,22 +455,45 @@ static size_t power_of_two(size_t n)
     return p;
 }
 
-/* The devices' stretches in order, and the host's between them. */
-static void walk(struct graph *gr, bool name_only)
+static bool count_part(struct graph *gr, int begin, int end, uint8_t device, struct vr_err *err)
 {
-    struct ggml_tensor **nodes = gr->g->nodes;
+    if (begin == end) return true;
+    gr->out->n_splits[gr->phase]++;
+    if (device == SPREAD) return count_spread(gr, begin, end, err);
+    struct ggml_cgraph part = *gr->g;
+    part.nodes += begin;
+    part.n_nodes = end - begin;
+    int cc = device < gr->host ? vr_vgpu_cc(device) : gr->host ? vr_vgpu_cc(0) : 0;
+    return count_stretch(gr, &part, NULL, device, cc), true;
+}
+
+static void name_part(struct graph *gr, int begin, int end, uint8_t device, bool *spread)
+{
+    for (int i = begin; i < end; i++) {
+        put_name(gr, gr->g->nodes[i]->name, device == SPREAD ? gr->first : device, false);
+        spread[i] = device == SPREAD;
+    }
+}
+
+/* The devices' stretches in order, and the host's between them: their names first, into `spread` as well; then, without
+ * that, their work. */
+static bool walk(struct graph *gr, bool *spread, struct vr_err *err)
+{
     int at = 0;
     for (size_t i = 0; i <= seen.n; i++) {
         bool last = i == seen.n;
-        int begin = last ? gr->g->n_nodes : (int)(seen.list[i].nodes - nodes);
+        int begin = last ? gr->g->n_nodes : (int)(seen.list[i].nodes - gr->g->nodes);
         int end = last ? begin : begin + seen.list[i].n;
-        for (int k = at; name_only && k < end; k++)
-            put_name(gr, nodes[k]->name, k < begin ? gr->host : seen.list[i].device, false);
-        if (!name_only && begin > at) count_stretch(gr, nodes + at, begin - at, gr->host, gr->host ? vr_vgpu_cc(0) : 0);
-        if (!name_only && !last)
-            count_stretch(gr, nodes + begin, end - begin, seen.list[i].device, vr_vgpu_cc(seen.list[i].device));
+        uint8_t device = last ? gr->host : seen.list[i].device;
+        if (spread) {
+            name_part(gr, at, begin, gr->host, spread);
+            name_part(gr, begin, end, device, spread);
+        } else if (!count_part(gr, at, begin, gr->host, err) || !count_part(gr, begin, end, device, err)) {
+            return false;
+        }
         at = end;
     }
+    return true;
 }
 
 /* Forgets the splits of graphs that were made on the way: all that are not in this graph's array, and all before the
@@ -410,26 +512,38 @@ static void keep_last(const struct ggml_cgraph *g)
     seen.n = n;
 }
 
-bool vr_work_end(const struct ggml_cgraph *g, enum vr_phase phase, size_t n_devices, struct vr_works *out,
-                 struct vr_err *err)
+static bool count_all(struct graph *gr, bool *spread, struct vr_err *err)
 {
-    vr_vgpu_on_split(NULL, NULL);
+    if (!walk(gr, spread, err)) return false;
+    if (!gr->slices->meta) return walk(gr, NULL, err);
+    ggml_backend_buffer_t memory = vr_slices_place(gr->slices, gr->g, spread, err);
+    bool ok = memory && walk(gr, NULL, err);
+    if (memory) ggml_backend_buffer_free(memory);
+    return ok;
+}
+
+bool vr_work_end(struct ggml_cgraph *g, const struct vr_slices *slices, enum vr_phase phase, size_t n_devices,
+                 struct vr_works *out, struct vr_err *err)
+{
+    vr_vgpu_watch(NULL);
     keep_last(g);
     struct graph gr = { .g = g,
+                        .slices = slices,
                         .phase = phase,
                         .host = (uint8_t)n_devices,
+                        .first = (uint8_t)slices->device,
                         .out = out,
                         .station = VR_STATION_INPUT,
                         .failed = seen.failed };
     gr.n_names = power_of_two(2 * (size_t)(g->n_nodes + g->n_leafs));
-    gr.n_copies = power_of_two(4 * (size_t)g->n_nodes);
+    gr.n_copies = power_of_two(4 * (size_t)g->n_nodes * (slices->meta ? n_devices : 1));
     VR_AUTO_FREE struct named *names = gr.names = calloc(gr.n_names, sizeof *gr.names);
     VR_AUTO_FREE const struct ggml_tensor **copies = gr.copies = calloc(gr.n_copies, sizeof *gr.copies);
-    if (!names || !copies) return vr_fail_nomem(err, "reading the graph");
+    VR_AUTO_FREE bool *spread = calloc((size_t)g->n_nodes + 1, sizeof *spread);
+    if (!names || !copies || !spread) return vr_fail_nomem(err, "reading the graph");
     for (int i = 0; i < g->n_leafs; i++)
         put_name(&gr, g->leafs[i]->name, device_of_buffer(&gr, g->leafs[i]), is_weight(g->leafs[i]));
-    walk(&gr, true);
-    walk(&gr, false);
     out->n_nodes[phase] = (uint32_t)g->n_nodes;
+    if (!count_all(&gr, spread, err)) return false;
     return gr.failed ? vr_fail_nomem(err, "reading the graph") : true;
 }

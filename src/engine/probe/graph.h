@@ -11,6 +11,8 @@
 #include "engine/vgpu/vgpu_spec.h"
 #include "plan/work.h"
 
+struct vr_slices;
+
 /* Bytes that cross from one memory to another before a split can run. */
 struct vr_transfer {
     uint8_t phase, from, to; /* devices as above */
@@ -23,17 +25,19 @@ struct vr_transfer {
 struct vr_works {
     struct vr_work *rows;
     struct vr_transfer *transfers;
-    uint32_t n_rows, n_transfers;
+    struct vr_reduction *reductions;
+    uint32_t n_rows, n_transfers, n_reductions;
     uint32_t n_nodes[VR_N_PHASES], n_splits[VR_N_PHASES];
     uint64_t pool_bytes[VR_MAX_VGPUS];    /* that the device's kernels take for a while, beside all buffers: the most */
     uint32_t device_splits[VR_MAX_VGPUS]; /* of a micro-batch's, those that a device runs */
 };
 void vr_works_done(struct vr_works *w);
 
-/* Collecting: begin, reserve the graph, end with the graph that was reserved. One at a time per process. */
+/* Collecting: begin, reserve the graph, end with the graph that was reserved. One at a time per process. `slices`: with
+ * a backend in split mode tensor; the graph is then good for nothing else. */
 struct ggml_cgraph;
-void vr_work_begin(void);
-bool vr_work_end(const struct ggml_cgraph *graph, enum vr_phase phase, size_t n_devices, struct vr_works *out,
-                 struct vr_err *err) VR_MUST_CHECK;
+void vr_work_begin(const struct vr_slices *slices);
+bool vr_work_end(struct ggml_cgraph *graph, const struct vr_slices *slices, enum vr_phase phase, size_t n_devices,
+                 struct vr_works *out, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

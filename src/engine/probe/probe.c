@@ -8,13 +8,19 @@
 
 #include <string.h>
 
+#include <ggml-backend-impl.h>
+
 #include "base/clock.h"
 #include "base/file.h"
 #include "engine/llama/bridge.h"
+#include "engine/llama/bridge_nextn.h"
 #include "engine/llama/cpu.h"
 #include "engine/llama/isolated.h"
+#include "engine/llama/lora.h"
 #include "engine/params/engine_params.h"
+#include "engine/probe/slices.h"
 #include "engine/vgpu/vgpu.h"
+#include "engine/wire/limits.h"
 #include "gguf/strip.h"
 #include "gguf/type.h"
 
@@ -108,7 +114,8 @@ static void clean_environment(void)
 static bool start_engine(const struct vr_load_params *p, struct vr_err *err)
 {
     llama_log_set(on_log, NULL);
-    return vr_cpu_load_plain(err) && (!p->n_devices || vr_vgpu_register(p->devices, p->n_devices, VR_VGPU_SIZING, err));
+    return vr_engine_environment(p, err) && vr_cpu_load_plain(err) &&
+           (!p->n_devices || vr_vgpu_register(p->devices, p->n_devices, VR_VGPU_SIZING, err));
 }
 
 struct setup {
@@ -136,7 +143,8 @@ static bool prepare(const struct question *q, struct setup *s, struct vr_err *er
     return true;
 }
 
-/* Weights and cache by buffer type. The compute figure is only right where nothing of ours is involved. */
+/* Weights and cache by buffer type; those that are split over all devices are sliced afterwards. The compute figure is
+ * only right where nothing of ours is involved. */
 static bool read_breakdown(const struct llama_context *ctx, size_t n_devices, struct vr_proof *p, struct vr_err *err)
 {
     struct vr_bridge_use uses[64];
@@ -144,6 +152,7 @@ static bool read_breakdown(const struct llama_context *ctx, size_t n_devices, st
     if (n < 0) return false;
     for (int i = 0; i < n && i < 64; i++) {
         struct vr_use *to = &p->host;
+        if (ggml_backend_buft_is_meta(uses[i].buft)) continue;
         for (size_t d = 0; d < n_devices; d++)
             if (vr_vgpu_buffer_type(d) == uses[i].buft) to = &p->devices[d];
         to->model_bytes += uses[i].model_bytes;
@@ -153,15 +162,42 @@ static bool read_breakdown(const struct llama_context *ctx, size_t n_devices, st
     return true;
 }
 
+/* The same in split mode tensor, where the engine only says how large whole tensors are, but for states, which it
+ * allocates at once. */
+static bool read_slices(const struct llama_context *ctx, const struct vr_load_params *l, struct vr_slices *s,
+                        struct vr_proof *p, struct vr_err *err)
+{
+    s->meta = vr_slices_backend(vr_bridge_sched(ctx));
+    if (!s->meta) return vr_fail(err, VR_EENGINE, "the engine does not split tensors");
+    vr_slices_begin(s, vr_load_params_device(l, 0));
+    bool read = read_breakdown(ctx, p->n_devices, p, err);
+    if (!vr_slices_end(s, err) || !read) return false;
+    for (size_t i = 0; i < p->n_devices; i++) {
+        struct vr_vgpu_use use = vr_vgpu_used(i);
+        p->devices[i].model_bytes = use.weight_bytes;
+        p->devices[i].context_bytes = use.other_bytes;
+    }
+    return true;
+}
+
+/* What adding up takes on each device, once the largest graph was computed. */
+static void read_reduce_bytes(struct vr_proof *p)
+{
+    for (size_t i = 0; i < p->n_devices; i++) {
+        struct vr_vgpu_use use = vr_vgpu_used(i);
+        p->reduce_bytes[i] = use.reduce_bytes + use.other_bytes - p->devices[i].context_bytes;
+    }
+}
+
 /* Reserves the graph of one phase, for a look at what it does: a row of logits per sequence, or the embeddings of all
  * tokens. */
 static bool look(struct llama_context *ctx, enum vr_phase phase, uint32_t n_tokens, const struct vr_load_params *l,
-                 struct vr_proof *p, struct vr_err *err)
+                 const struct vr_slices *slices, struct vr_proof *p, struct vr_err *err)
 {
     uint32_t n_seq = llama_n_seq_max(ctx);
-    vr_work_begin();
+    vr_work_begin(slices);
     struct ggml_cgraph *g = vr_bridge_reserve(ctx, n_tokens, n_seq, l->embedding_model ? n_tokens : n_seq, err);
-    return g && vr_work_end(g, phase, l->n_devices, &p->works, err);
+    return g && vr_work_end(g, slices, phase, l->n_devices, &p->works, err);
 }
 
 /* Architectures whose largest graph is the one for a single sequence. */
@@ -173,10 +209,11 @@ static bool one_seq_is_worst(const struct llama_model *model)
 }
 
 /* The graphs that a real load reserves: a full micro-batch, and one token per sequence. */
-static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uint32_t n_outputs, struct vr_proof *p,
-                        struct vr_err *err)
+static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uint32_t n_outputs,
+                        const struct vr_slices *slices, struct vr_proof *p, struct vr_err *err)
 {
     size_t n_devices = t->load.n_devices;
+    bool want_work = t->want_work || slices->meta; /* only a look shows what the engine cannot split */
     uint32_t n_seq = llama_n_seq_max(ctx), n_tokens = llama_n_ubatch(ctx);
     if (n_tokens > llama_n_ctx(ctx)) n_tokens = llama_n_ctx(ctx);
     if (n_outputs > n_tokens) n_outputs = n_tokens;
@@ -186,8 +223,8 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
     if (!g) return false;
     for (int i = 0; i < ggml_graph_n_nodes(g) && !p->flash; i++)
         p->flash = ggml_graph_node(g, i)->op == GGML_OP_FLASH_ATTN_EXT;
-    if (t->want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, p, err)
-                     : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
+    if (want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, slices, p, err)
+                  : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
         return false;
     for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes;
     if (n_devices) {
@@ -196,7 +233,44 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
         p->output_bytes = host.other_bytes;
     }
     /* last, because a prompt with few outputs may run its last layer elsewhere, and need more there */
-    return !t->want_work || look(ctx, VR_PREFILL, n_tokens, &t->load, p, err);
+    if (want_work && !look(ctx, VR_PREFILL, n_tokens, &t->load, slices, p, err)) return false;
+    if (slices->meta) read_reduce_bytes(p);
+    if (!t->want_work) vr_works_done(&p->works);
+    return true;
+}
+
+/* The second context of a model whose MTP head guesses: a cache of its own, and graphs for prompts and for guesses. The
+ * weights are the model's and are counted. */
+static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, struct vr_proof *p, struct vr_err *err)
+{
+    uint64_t before[VR_MAX_VGPUS + 1];
+    struct vr_bridge_use uses[64];
+    size_t n_devices = p->n_devices;
+    for (size_t i = 0; i <= n_devices && n_devices; i++) before[i] = vr_vgpu_used(i).compute_bytes;
+    struct llama_model *model = (struct llama_model *)(uintptr_t)llama_get_model(ctx);
+    struct llama_context *head = llama_init_from_model(model, vr_head_context_params(l, ctx));
+    if (!head) return vr_fail(err, VR_EENGINE, "the engine cannot create a context for the MTP head");
+    vr_bridge_nextn_on(head, true);
+    uint32_t n_seq = llama_n_seq_max(head), n_tokens = llama_n_ubatch(head);
+    if (n_tokens > llama_n_ctx(head)) n_tokens = llama_n_ctx(head);
+    if (!vr_bridge_reserve(head, n_tokens, n_seq, n_seq < n_tokens ? n_seq : n_tokens, err) ||
+        !vr_bridge_reserve(head, n_seq, n_seq, n_seq, err))
+        return false;
+    int n = vr_bridge_breakdown(head, uses, 64, err);
+    if (n < 0) return false;
+    for (int i = 0; i < n && i < 64; i++) {
+        struct vr_use *to = &p->host;
+        for (size_t d = 0; d < n_devices; d++)
+            if (vr_vgpu_buffer_type(d) == uses[i].buft) to = &p->devices[d];
+        to->context_bytes += uses[i].context_bytes;
+        if (n_devices == 0) to->compute_bytes += uses[i].compute_bytes;
+    }
+    for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes += vr_vgpu_used(i).compute_bytes - before[i];
+    if (n_devices == 0) return true;
+    struct vr_vgpu_use host = vr_vgpu_used(n_devices);
+    p->host.compute_bytes += host.compute_bytes - before[n_devices];
+    p->output_bytes = host.other_bytes;
+    return true;
 }
 
 /* Pictures are not a context's business: weights and the graph of one picture, on one device. */
@@ -221,6 +295,41 @@ static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct 
     return true;
 }
 
+/* Adapters go where the model's tensors are. On devices they are counted as they are allocated; the host's, which may
+ * be pinned and then look like a device's buffer, by their sizes: *pinned of them do. NULL without err: there are none.
+ */
+static struct vr_loras *load_loras(const struct vr_load_params *l, struct llama_model *model, struct vr_proof *p,
+                                   uint64_t *pinned, struct vr_err *err)
+{
+    const char *paths[VR_MOST_LORAS];
+    struct vr_bridge_use uses[64];
+    *pinned = 0;
+    if (l->n_loras == 0) return NULL;
+    for (size_t i = 0; i < l->n_loras; i++) paths[i] = l->loras[i].path;
+    struct vr_loras *made = vr_bridge_loras_load(model, paths, l->n_loras, err);
+    if (!made) return NULL;
+    for (size_t i = 0; i < l->n_devices; i++) {
+        struct vr_vgpu_use use = vr_vgpu_used(i);
+        p->devices[i].model_bytes += use.weight_bytes + use.other_bytes;
+    }
+    int n = vr_bridge_loras_uses(made, uses, 64);
+    for (int i = 0; i < n && i < 64; i++) {
+        bool on_device = false;
+        for (size_t d = 0; d < l->n_devices; d++) on_device |= vr_vgpu_buffer_type(d) == uses[i].buft;
+        if (!on_device) p->host.model_bytes += uses[i].model_bytes;
+    }
+    if (l->n_devices) *pinned = vr_vgpu_used(l->n_devices).other_bytes;
+    return made;
+}
+
+/* All on: whatever requests choose is less. */
+static bool use_loras(struct vr_loras *loras, struct llama_context *ctx, struct vr_err *err)
+{
+    float ones[VR_MOST_LORAS];
+    for (size_t i = 0; i < VR_MOST_LORAS; i++) ones[i] = 1;
+    return !loras || vr_bridge_loras_set(loras, ctx, ones, err);
+}
+
 static bool measure(const struct question *q, struct vr_proof *p, struct vr_err *err)
 {
     if (q->prober->mmproj) return measure_mmproj(q, p, err);
@@ -228,15 +337,26 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     if (!prepare(q, &s, err)) return false;
     struct llama_model *model = llama_model_load_from_file(s.path, s.model.model);
     if (!model) return vr_fail(err, VR_EENGINE, "the engine cannot load this model");
+    uint64_t pinned;
+    struct vr_loras *loras = load_loras(&q->trial->load, model, p, &pinned, err);
+    if (!loras && q->trial->load.n_loras) return false;
     struct llama_context *ctx = llama_init_from_model(model, s.context);
     if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
     p->n_devices = q->trial->load.n_devices;
     p->n_ctx = llama_n_ctx(ctx);
     p->n_copies = (uint32_t)ggml_backend_sched_get_n_copies(vr_bridge_sched(ctx));
     p->pipeline = p->n_copies > 1;
-    if (!read_breakdown(ctx, p->n_devices, p, err) || !reserve_all(ctx, q->trial, s.context.n_outputs_max, p, err))
+    struct vr_slices slices = { 0 };
+    bool tensor = q->trial->load.split_mode == VR_SPLIT_TENSOR && p->n_devices,
+         mtp = q->trial->load.spec == VR_SPEC_MTP;
+    if (tensor && mtp) return vr_fail(err, VR_EENGINE, "MTP heads are not supported in split mode tensor");
+    if (mtp) vr_bridge_nextn_on(ctx, false);
+    if (!use_loras(loras, ctx, err) ||
+        !(tensor ? read_slices(ctx, &q->trial->load, &slices, p, err) : read_breakdown(ctx, p->n_devices, p, err)) ||
+        !reserve_all(ctx, q->trial, s.context.n_outputs_max, &slices, p, err))
         return false;
-    return true;
+    p->output_bytes -= pinned < p->output_bytes ? pinned : p->output_bytes;
+    return !mtp || add_head(ctx, &q->trial->load, p, err);
 }
 
 static bool probe_child(void *ctx, struct vr_buf *result, struct vr_err *err)
@@ -247,6 +367,7 @@ static bool probe_child(void *ctx, struct vr_buf *result, struct vr_err *err)
     vr_buf_add(result, &p, sizeof p);
     if (p.works.n_rows) vr_buf_add(result, p.works.rows, p.works.n_rows * sizeof *p.works.rows);
     if (p.works.n_transfers) vr_buf_add(result, p.works.transfers, p.works.n_transfers * sizeof *p.works.transfers);
+    if (p.works.n_reductions) vr_buf_add(result, p.works.reductions, p.works.n_reductions * sizeof *p.works.reductions);
     return true;
 }
 
@@ -305,14 +426,16 @@ static bool fit_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char *what, struct question *q,
                 struct vr_buf *result, double *ms, struct vr_err *err)
 {
-    const struct vr_isolated job = { .fn = fn,
-                                     .ctx = q,
-                                     .what = what,
-                                     .of = q->prober->name,
-                                     .quiet = true, /* on_log() */
-                                     .timeout_ms = q->trial->timeout_ms,
-                                     .pass_fd = q->prober->fd,
-                                     .ms = ms };
+    struct vr_isolated job = { .fn = fn,
+                               .ctx = q,
+                               .what = what,
+                               .of = q->prober->name,
+                               .quiet = true, /* on_log() */
+                               .needs.files = { q->prober->path },
+                               .timeout_ms = q->trial->timeout_ms,
+                               .pass_fd = q->prober->fd,
+                               .ms = ms };
+    for (size_t i = 0; i < q->trial->load.n_loras; i++) job.needs.files[1 + i] = q->trial->load.loras[i].path;
     return vr_isolated_run(&job, result, err);
 }
 
@@ -334,20 +457,27 @@ bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr
     struct vr_proof proof;
     size_t at = 0;
     double ms;
-    if (!ask(probe_child, "the engine's dry run", &q, &result, &ms, err)) return false;
+    if (!ask(probe_child, "the engine's dry run", &q, &result, &ms, err)) {
+        if (err->code == VR_EENGINE && trial->load.split_mode == VR_SPLIT_TENSOR) err->code = VR_ESPLIT;
+        return false;
+    }
     const char *what = "the engine's dry run";
-    void *rows = NULL, *transfers = NULL;
+    void *rows = NULL, *transfers = NULL, *reductions = NULL;
     if (!vr_isolated_next(&result, &at, &proof, sizeof proof))
         return vr_fail(err, VR_EENGINE, "%s sent half an answer", what);
-    bool whole = take_rows(&result, &at, proof.works.n_rows, sizeof *proof.works.rows, &rows, what, err) &&
-                 take_rows(&result, &at, proof.works.n_transfers, sizeof *proof.works.transfers, &transfers, what, err);
+    const struct vr_works *w = &proof.works;
+    bool whole = take_rows(&result, &at, w->n_rows, sizeof *w->rows, &rows, what, err) &&
+                 take_rows(&result, &at, w->n_transfers, sizeof *w->transfers, &transfers, what, err) &&
+                 take_rows(&result, &at, w->n_reductions, sizeof *w->reductions, &reductions, what, err);
     if (!whole) {
         free(rows);
         free(transfers);
+        free(reductions);
         return false;
     }
     proof.works.rows = rows;
     proof.works.transfers = transfers;
+    proof.works.reductions = reductions;
     *out = proof;
     out->ms = ms;
     return true;

@@ -31,7 +31,8 @@ struct vr_use {
 struct vr_proof {
     struct vr_use devices[VR_MAX_VGPUS]; /* as in the trial */
     struct vr_use host;
-    uint64_t output_bytes; /* host memory for logits, which no breakdown counts */
+    uint64_t reduce_bytes[VR_MAX_VGPUS]; /* split mode tensor: what adding up takes, from the first computation on */
+    uint64_t output_bytes;               /* host memory for logits, which no breakdown counts */
     size_t n_devices;
     uint32_t n_embd;          /* of an mmproj: the width of what it makes */
     uint32_t n_ctx, n_copies; /* the context as the engine rounded it; copies > 1: pipeline */
@@ -55,7 +56,8 @@ bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_e
 void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out);
 void vr_prober_close(struct vr_prober *p);
 
-/* `out` must be zeroed or done. */
+/* `out` must be zeroed or done. VR_ESPLIT: the engine refuses split mode tensor for this model or these settings, or
+ * dies of it; another mode may work. */
 bool vr_probe(const struct vr_prober *p, const struct vr_trial *trial, struct vr_proof *out,
               struct vr_err *err) VR_MUST_CHECK;
 

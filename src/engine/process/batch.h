@@ -25,6 +25,13 @@ bool vr_batcher_step(struct vr_batcher *b, bool *dead, struct vr_failure *why);
  * between steps and one more of them, with the same `why`; false: the engine is dead. */
 void vr_batcher_share(struct vr_batcher *b, bool (*turn)(void *ctx), void *ctx);
 bool vr_batcher_busy(const struct vr_batcher *b);
+/* A number that changes whenever something was computed: a batch, or a piece of a picture. */
+uint64_t vr_batcher_progress(const struct vr_batcher *b);
+/* What is done besides: cached prompts are written to disk, and after a while without work (idle_ms) what slots hold,
+ * too. Returns in how many milliseconds it is wanted again; -1: not before something was computed. */
+int vr_batcher_tidy(struct vr_batcher *b, double idle_ms);
+/* At the end: writes all of it, for so long at most. */
+void vr_batcher_finish(struct vr_batcher *b, double ms);
 void vr_batcher_status_json(struct vr_batcher *b, struct vr_buf *out);
 
 #endif

@@ -10,6 +10,10 @@ enum {
     MOST_DELTA = 1 << 20,
     PATIENCE = 8,       /* parsing may take one part in so many of the time */
     MORE_PATIENCE = 64, /* when nobody waits for pieces */
+    SLOW_US = 25000,    /* of processor time: what takes longer, … */
+    SLOW_TIMES = 3,     /* … so often in a row, since one may just have waited for memory, is parsed once more, … */
+    MOST_GROWTH = 4,    /* … at the end, and may become so much longer until then */
+    MOST_DEPTH = 10000, /* brackets in brackets: the parser calls itself for each */
 };
 
 bool vr_reply_init(struct vr_reply *r, const struct vr_request *request, uint8_t choice, struct vr_err *err)
@@ -68,6 +72,33 @@ static void say_probs(struct vr_reply *r, struct vr_buf *out)
     vr_buf_clear(&r->probs);
 }
 
+/* What of n bytes makes a parser call itself; brackets of text are counted with those of JSON. */
+static void count_depth(struct vr_reply *r, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '[' || text[i] == '{') r->depth++;
+        if ((text[i] == ']' || text[i] == '}') && r->depth) r->depth--;
+        if (r->depth > MOST_DEPTH) r->refused = "the answer nests brackets too deeply for the chat template's parser";
+    }
+    r->n_parsed += n;
+    if (r->n_slow && r->n_parsed > MOST_GROWTH * r->n_slow)
+        r->refused = "the answer has become too long for the chat template's parser: allow fewer tools, or a shorter "
+                     "answer (max_tokens)";
+}
+
+/* The template's parser, which the streams wait for. Processor time counts: on a busy machine it takes no more. */
+static void parse(struct vr_reply *r, bool last, struct sink *s)
+{
+    r->behind = !last && (vr_now_fine_us() < r->parse_after_us || r->n_slow);
+    if (r->behind) return;
+    double cpu0 = vr_thread_us();
+    vr_bridge_answer_say(r->answer, last, say, s);
+    double took = vr_thread_us() - cpu0;
+    r->parse_after_us = vr_now_fine_us() + took * (r->request->stream ? PATIENCE : MORE_PATIENCE);
+    r->slow_times = took > SLOW_US ? r->slow_times + 1 : 0;
+    if (r->slow_times == SLOW_TIMES) r->n_slow = r->n_parsed;
+}
+
 /* n bytes of text are sure. */
 static void release(struct vr_reply *r, size_t n, bool last, struct vr_buf *out)
 {
@@ -75,12 +106,9 @@ static void release(struct vr_reply *r, size_t n, bool last, struct vr_buf *out)
     struct vr_err err;
     if (r->answer && !vr_bridge_answer_only_text(r->answer)) {
         if (n && !vr_bridge_answer_add(r->answer, r->text.held.data, n, &err)) r->failed = true;
-        double t0 = vr_now_fine_us();
-        if (last || t0 >= r->parse_after_us) {
-            vr_bridge_answer_say(r->answer, last, say, &s);
-            double t1 = vr_now_fine_us();
-            r->parse_after_us = t1 + (t1 - t0) * (r->request->stream ? PATIENCE : MORE_PATIENCE);
-        }
+        count_depth(r, r->text.held.data, n);
+        if (r->refused) return;
+        parse(r, last, &s);
         r->reasoning = vr_bridge_answer_reasons(r->answer);
     } else if (n) {
         r->reasoning = false;
@@ -106,7 +134,7 @@ int vr_reply_add(struct vr_reply *r, const char *piece, size_t n, const struct v
     if (!r->request->stream && !r->answer && ready < COLLECT && r->probs.n < COLLECT) return -1;
     release(r, ready, false, out);
     /* a token's probability goes with its text, or with what is said next */
-    if (r->text.held.n == 0) say_probs(r, out);
+    if (r->text.held.n == 0 && (!r->behind || r->probs.n >= COLLECT)) say_probs(r, out);
     return -1;
 }
 

@@ -16,8 +16,13 @@ struct vr_reply {
     struct vr_answer *answer; /* NULL: everything is text */
     bool reasoning;           /* the last token belonged to a thought */
     double parse_after_us;    /* not before then */
+    bool behind;              /* the parser has text that it was not asked about yet */
+    size_t n_parsed, n_slow;  /* bytes for the parser; so many took it long, and it is asked again at the end only */
+    unsigned slow_times;      /* so often in a row it took long */
+    size_t depth;             /* of brackets in them */
     struct vr_buf probs;      /* logprobs that were not sent yet */
     bool failed;              /* memory ran out */
+    const char *refused;      /* the answer cannot go on, and why; NULL: it can */
 };
 
 bool vr_reply_init(struct vr_reply *r, const struct vr_request *request, uint8_t choice,

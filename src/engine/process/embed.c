@@ -1,6 +1,6 @@
 /* Embeddings. A model made for them takes several whole texts per batch, each a sequence of its own, and pools them
- * itself. A model made for text gives a vector per token: texts go through in chunks, and their mean is taken here.
- * Vectors have length 1. */
+ * itself; so does one made for reranking, of which each text gets a score. A model made for text gives a vector per
+ * token: texts go through in chunks, and their mean is taken here. Vectors have length 1; scores are as they are. */
 #include "engine/process/choice.h"
 
 #include <math.h>
@@ -9,6 +9,8 @@
 static void say(struct vr_batcher *b, struct vr_job *j, uint32_t index, float *v, uint32_t n)
 {
     double sum = 0;
+    if (j->request->kind == VR_RERANK)
+        return vr_wire_add_result(b->out, j->request->id, index, j->request->prompts[index].n, v, 1);
     for (uint32_t i = 0; i < n; i++) sum += (double)v[i] * (double)v[i];
     float scale = sum > 0 && isfinite(sum) ? (float)(1 / sqrt(sum)) : 0;
     for (uint32_t i = 0; i < n; i++) v[i] = isfinite(v[i]) ? v[i] * scale : 0;
@@ -62,7 +64,7 @@ static bool read_vector(struct vr_batcher *b, llama_seq_id s, int32_t first, int
 {
     if (b->e->pooling != LLAMA_POOLING_TYPE_NONE) {
         const float *v = llama_get_embeddings_seq(b->e->ctx, s);
-        if (v) memcpy(out, v, b->e->n_embd * sizeof *out);
+        if (v) memcpy(out, v, (b->e->ranks ? 1 : b->e->n_embd) * sizeof *out); /* the first class: relevant */
         return v != NULL;
     }
     memset(out, 0, b->e->n_embd * sizeof *out);
@@ -93,7 +95,7 @@ static int step_whole(struct vr_batcher *b, struct vr_job *j, struct vr_err *err
     VR_AUTO_FREE float *v = calloc(b->e->n_embd + 1, sizeof *v);
     for (uint32_t s = 0; s < n_seq; s++) {
         if (!v || !read_vector(b, (llama_seq_id)s, starts[s], starts[s + 1] - starts[s], v))
-            return vr_job_fail(b, j, 500, "the engine returned no embedding"), 0;
+            return vr_job_fail(b, j, 500, "the engine returned nothing for a text"), 0;
         say(b, j, first + s, v, b->e->n_embd);
     }
     if (j->at == j->request->n_prompts) finish(b, j);
@@ -133,8 +135,9 @@ bool vr_embed_step(struct vr_batcher *b, int *rc, struct vr_err *err)
 {
     struct vr_job *j = b->jobs;
     while (j && (j->n || !j->n_left)) j = j->next;
-    if (!j) return false;
+    if (!j || (b->looking && !vr_lora_fits(b, j->request))) return false;
     if (!j->begun) begin(b, j);
+    if ((*rc = vr_lora_use(b, j->request, err)) != 0) return true;
     if (!b->e->text) {
         *rc = step_whole(b, j, err);
     } else {

@@ -12,12 +12,14 @@
  * - streams and prompts have batches of their own, in turns, but for a token of each prompt between two streams;
  * - a batch of prompts takes the same number of tokens of each, and they are neighbours;
  * - on devices, where a row costs little, what is missing is filled: a gap between streams, the end of a prompt that is
- * a little shorter than its neighbours. Nobody asks for the result, and vr_batch_unfill() takes it out again. */
+ * a little shorter than its neighbours. Nobody asks for the result, and vr_batch_unfill() takes it out again.
+ *
+ * Where a sequence cannot be cut, prompts are interrupted for checkpoints (stops.h). */
 #include "engine/process/choice.h"
 
 #define SPARE_MS 80.0
 #define BRIEF_MS 250.0
-enum { LEAST_CHUNK = 64, MOST_GAP = 4, OLDEST_EVERY = 4 };
+enum { LEAST_CHUNK = 64, MOST_GAP = 4, OLDEST_EVERY = 4, EVEN = 64 };
 
 /* --- shares --- */
 
@@ -32,11 +34,12 @@ static const struct vr_picture *next_picture(const struct vr_choice *c)
     return NULL;
 }
 
-/* Tokens of text until the next picture. */
+/* Tokens of text until the next picture, or the next checkpoint. */
 static uint32_t left_text(const struct vr_choice *c)
 {
     const struct vr_picture *p = next_picture(c);
-    return p ? p->at - c->slot->n - c->n_add : left(c);
+    uint32_t at = c->slot->n + c->n_add, end = p ? p->at : c->n_todo;
+    return (c->stop > c->slot->n && c->stop < end ? c->stop : end) - at;
 }
 
 const struct vr_picture *vr_choice_picture(const struct vr_choice *c)
@@ -52,10 +55,14 @@ static uint32_t tokens_in(const struct vr_batcher *b, double ms, uint32_t room)
     return n < room ? (uint32_t)n : room;
 }
 
+static bool its_turn(const struct vr_batcher *b, const struct vr_choice *c) { return vr_lora_fits(b, c->job->request); }
+
 static bool has_streams(const struct vr_batcher *b)
 {
     for (uint32_t i = 0; i < b->slots.n; i++)
-        if (b->slots.slot[i].choice && b->slots.slot[i].choice->state == VR_TEXT) return true;
+        if (b->slots.slot[i].choice && b->slots.slot[i].choice->state == VR_TEXT &&
+            its_turn(b, b->slots.slot[i].choice))
+            return true;
     return false;
 }
 
@@ -70,7 +77,7 @@ static struct vr_choice *pick_prompt(const struct vr_batcher *b, bool oldest)
     struct vr_choice *best = NULL;
     for (uint32_t i = 0; i < b->slots.n; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
-        if (!c || c->state != VR_PROMPT || left_text(c) == 0) continue;
+        if (!c || c->state != VR_PROMPT || left_text(c) == 0 || !its_turn(b, c)) continue;
         if (!best || (oldest ? c->start_ms < best->start_ms : left(c) < left(best))) best = c;
     }
     return best;
@@ -98,7 +105,8 @@ static uint32_t give_streams(struct vr_batcher *b)
     uint32_t given = 0;
     for (uint32_t i = 0; i < b->slots.n; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
-        if (c && c->state == VR_TEXT && given < b->e->n_batch) given += give_stream(b, c, given, b->slots.n - i - 1);
+        if (c && c->state == VR_TEXT && its_turn(b, c) && given < b->e->n_batch)
+            given += give_stream(b, c, given, b->slots.n - i - 1);
     }
     return given;
 }
@@ -119,7 +127,7 @@ static uint32_t give_prompts(struct vr_batcher *b, uint32_t before)
 
 /* --- shares where a pass takes the same number of tokens of each --- */
 
-static bool apart(const struct vr_batcher *b)
+bool vr_batch_apart(const struct vr_batcher *b)
 {
     return b->slots.n > 1 && (!b->e->unified || !b->e->can_cut); /* a state that cannot be cut is never shared */
 }
@@ -130,7 +138,7 @@ bool vr_batch_without_streams(const struct vr_batcher *b)
 {
     uint32_t spare = tokens_in(b, SPARE_MS, UINT32_MAX), batch = vr_batch_chunk(b);
     bool waited = b->n_meanwhile && b->n_meanwhile + batch / 2 >= spare;
-    return apart(b) && pick_prompt(b, false) && !(waited && has_streams(b));
+    return vr_batch_apart(b) && pick_prompt(b, false) && !(waited && has_streams(b));
 }
 
 /* Neighbours whose prompts get `each` tokens; the shortest rest and the longest beginning among them. */
@@ -143,7 +151,9 @@ struct run {
 static bool join(const struct vr_batcher *b, struct run *r, uint32_t i, uint32_t room)
 {
     const struct vr_slot *slot = i < b->slots.n ? &b->slots.slot[i] : NULL;
-    if (!slot || !slot->choice || slot->choice->state != VR_PROMPT || left_text(slot->choice) == 0) return false;
+    if (!slot || !slot->choice || slot->choice->state != VR_PROMPT || left_text(slot->choice) == 0 ||
+        !its_turn(b, slot->choice))
+        return false;
     uint32_t n = r->to - r->from + 1, rest = left_text(slot->choice);
     uint32_t least = rest < r->least ? rest : r->least, held = slot->n > r->held ? slot->n : r->held;
     uint32_t each = rest > r->each ? rest : r->each;
@@ -184,22 +194,53 @@ static uint32_t give_between(struct vr_batcher *b, uint32_t before)
     }
     for (uint32_t i = from; i < to && given < b->e->n_batch; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
-        if (c && c->state == VR_PROMPT && left(c) > 1) given += give_prompt(c, 1);
+        if (c && c->state == VR_PROMPT && its_turn(b, c) && left(c) > 1) given += give_prompt(c, 1);
     }
     return given - before;
+}
+
+/* Where the choice's prompt is interrupted next. */
+static uint32_t next_stop(const struct vr_batcher *b, const struct vr_choice *c)
+{
+    const struct vr_checkpoint *last = vr_checkpoints_last(&c->slot->checkpoints, c->slot->n);
+    if (!b->e->stop_step || c->state != VR_PROMPT || !c->job->request->cache) return VR_NO_STOP_AT;
+    return vr_next_stop(c->prompt, last ? last->n : 0, c->slot->n, c->n_todo);
+}
+
+/* A prompt that is alone and takes several passes gets equal parts, in multiples of EVEN: a short one at the end would
+ * be slow (stops.c). Returns by how much that is less. */
+static uint32_t even_out(struct vr_batcher *b)
+{
+    struct vr_choice *one = NULL;
+    for (uint32_t i = 0; i < b->slots.n; i++) {
+        struct vr_choice *c = b->slots.slot[i].choice;
+        if (!c || c->n_add == 0) continue;
+        if (one || c->state != VR_PROMPT || c->slot->n_filler) return 0;
+        one = c;
+    }
+    if (!one || left_text(one) == 0) return 0;
+    uint32_t all = one->n_add + left_text(one), n_parts = (all + one->n_add - 1) / one->n_add;
+    uint32_t part = ((all + n_parts - 1) / n_parts + EVEN - 1) / EVEN * EVEN, less = 0;
+    if (part < one->n_add) less = one->n_add - part;
+    one->n_add -= less;
+    return less;
 }
 
 static uint32_t give(struct vr_batcher *b, bool with_prompts)
 {
     for (uint32_t i = 0; i < b->slots.n; i++) {
         struct vr_choice *c = b->slots.slot[i].choice;
-        if (c) c->n_add = 0, c->row = -1;
+        if (c) c->n_add = 0, c->row = -1, c->stop = next_stop(b, c);
     }
-    if (with_prompts && vr_batch_without_streams(b)) return give_run(b);
-    b->n_meanwhile = 0;
-    uint32_t given = give_streams(b);
-    if (!with_prompts) return given;
-    return given + (apart(b) ? give_between(b, given) : give_prompts(b, given));
+    uint32_t given;
+    if (with_prompts && vr_batch_without_streams(b))
+        given = give_run(b);
+    else {
+        b->n_meanwhile = 0;
+        given = give_streams(b);
+        if (with_prompts) given += vr_batch_apart(b) ? give_between(b, given) : give_prompts(b, given);
+    }
+    return given - even_out(b);
 }
 
 /* --- tokens --- */
@@ -231,7 +272,7 @@ static void put_choice(struct vr_batcher *b, struct vr_choice *c)
 }
 
 /* One past the last slot whose stream wants one token; 0 when gaps are better left: where they cost nothing, where a
- * row costs the host as much as a pass, and beside drafts, which are several tokens of a sequence. */
+ * row costs the host as much as a pass, and beside guesses, which are several tokens of a sequence. */
 static uint32_t end_of_streams(const struct vr_batcher *b)
 {
     uint32_t end = 0;

@@ -4,17 +4,30 @@
 #include "engine/process/loader.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
 #include <string.h>
 
+#include <ggml-backend-impl.h>
+#include <openssl/evp.h>
+
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "engine/llama/cpu.h"
-#include "engine/process/draft.h"
+#include "engine/process/cache_file.h"
+#include "engine/llama/bridge_nextn.h"
+#include "engine/process/mtp.h"
+#include "engine/process/stops.h"
 #include "engine/llama/library.h"
+#include "engine/llama/held.h"
 #include "engine/llama/lastlog.h"
+#include "engine/llama/vocab_texts.h"
 #include "engine/params/engine_params.h"
 #include "engine/params/load_message.h"
+#include "engine/rpc/borrow.h"
 #include "engine/vgpu/vgpu.h"
 #include "gguf/pair.h"
 
@@ -59,6 +72,8 @@ static void name_device(struct vr_failure *f)
         snprintf(f->device, sizeof f->device, "%s", refusal.device);
         return;
     }
+    const char *borrowed = vr_borrow_device(f->device);
+    if (borrowed) snprintf(f->device, sizeof f->device, "%s", borrowed);
     for (size_t i = 0; i < f->n_left; i++)
         if (strcmp(f->left[i].name, f->device) == 0) f->free_bytes = f->left[i].free_bytes;
 }
@@ -97,11 +112,9 @@ static bool refuse(struct loading *l, const struct vr_err *err)
 
 static bool load_cpu(struct loading *l, struct vr_err *err)
 {
-    char path[1024];
-    snprintf(path, sizeof path, "%s", l->plan.cpu);
-    if (strcmp(path, "auto") == 0 && !vr_cpu_choose(path, sizeof path, err)) return false;
-    const char *slash = strrchr(path, '/');
-    snprintf(l->e->cpu, sizeof l->e->cpu, "%.63s", slash ? slash + 1 : path);
+    char *path = l->e->cpu;
+    snprintf(path, sizeof l->e->cpu, "%s", l->plan.cpu);
+    if (strcmp(path, "auto") == 0 && !vr_cpu_choose(path, sizeof l->e->cpu, err)) return false;
     return vr_cpu_load(path, err);
 }
 
@@ -119,13 +132,31 @@ static bool find_devices(struct loading *l, struct vr_err *err)
     return true;
 }
 
-/* The backends of the plan's devices: made up here, or those of the engine. */
+static bool is_real(const char *name) { return name[0] && !strchr(name, '/'); }
+
+/* GPUs of this machine, as opposed to those that are made up or borrowed. */
+static bool on_real_devices(const struct vr_load_params *p)
+{
+    bool any = is_real(p->draft_device) || is_real(p->mmproj_device);
+    for (size_t i = 0; i < p->n_devices; i++) any |= is_real(p->devices[i].name);
+    return any && !p->n_vgpus;
+}
+
+struct vr_engine_needs vr_engine_needs_of(const struct vr_load_params *p)
+{
+    struct vr_engine_needs needs = { .files = { p->model, p->draft, p->mmproj, p->cpu },
+                                     .devices = on_real_devices(p) };
+    for (size_t i = 0; i < p->n_loras; i++) needs.files[4 + i] = p->loras[i].path;
+    return needs;
+}
+
+/* The backends of the plan's devices: made up here, those of the engine, and those of other machines. */
 static bool load_devices(struct loading *l, struct vr_err *err)
 {
     const struct vr_load_params *p = &l->plan;
+    if (!vr_engine_environment(p, err)) return false;
     if (p->n_vgpus && !vr_vgpu_register(p->vgpus, p->n_vgpus, VR_VGPU_EXECUTING, err)) return false;
-    bool real = !p->n_vgpus && (p->n_devices || p->draft_device[0] || p->mmproj_device[0]);
-    return (!real || vr_engine_load_backends(err)) && find_devices(l, err);
+    return (!on_real_devices(p) || vr_engine_load_backends(err)) && vr_borrow_register(err) && find_devices(l, err);
 }
 
 /* --- the model --- */
@@ -142,14 +173,17 @@ static bool on_progress(float part, void *ctx)
 static bool load_model(struct loading *l, struct vr_err *err)
 {
     VR_AUTO_MODEL_PARAMS m = { 0 };
-    if (access(l->plan.model, R_OK) != 0)
+    if (!vr_file_readable(l->plan.model))
         return vr_fail(err, VR_EIO, "%s: %s", l->plan.model, strerror(errno)) || refuse(l, err);
     if (!vr_model_params_fill(&l->plan, l->devices, &m, err)) return refuse(l, err);
+    if (l->plan.split_mode == VR_SPLIT_TENSOR) vr_held_begin(m.devices, m.n_devices);
     m.model.progress_callback = on_progress;
     m.model.progress_callback_user_data = l;
     double t0 = vr_now_fine_ms();
     l->e->model = llama_model_load_from_file(l->plan.model, m.model);
     l->e->load_ms = vr_now_fine_ms() - t0;
+    l->e->sent_bytes = vr_borrow_sent_bytes();
+    vr_held_end();
     if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load", true), false;
     if (l->plan.mlock && vr_lastlog_shortage().mlock) {
         vr_fail(err, VR_EIO, "the model's memory cannot be locked: raise the limit (ulimit -l) or leave --mlock out");
@@ -163,6 +197,73 @@ static bool load_model(struct loading *l, struct vr_err *err)
         return refuse(l, err);
     }
     return true;
+}
+
+/* --- adapters --- */
+
+/* The file that an adapter is, as long as it is not written again. */
+static uint64_t file_id(const char *path)
+{
+    struct stat s = { 0 };
+    if (stat(path, &s) != 0) s.st_size = -1;
+    const int64_t facts[] = { s.st_size, s.st_mtim.tv_sec, s.st_mtim.tv_nsec };
+    return vr_hash(facts, sizeof facts, vr_hash(path, strlen(path), 0));
+}
+
+/* Scales come from strangers, who must not find any that look like another's. */
+void vr_lora_key(const struct vr_engine *e, struct vr_lora_scales *s)
+{
+    struct {
+        uint64_t id;
+        double scale;
+    } on[VR_MOST_LORAS] = { 0 };
+    unsigned char sum[EVP_MAX_MD_SIZE] = { 0 };
+    bool any = false;
+    for (size_t i = 0; i < e->n_loras; i++) {
+        if (s->of[i] == 0) continue;
+        on[i].id = e->lora_ids[i];
+        on[i].scale = (double)s->of[i];
+        any = true;
+    }
+    s->key = 0;
+    if (!any) return;
+    if (EVP_Digest(on, sizeof on, sum, NULL, EVP_sha256(), NULL))
+        memcpy(&s->key, sum, sizeof s->key);
+    else
+        s->key = vr_hash(on, sizeof on, vr_hash_secret());
+}
+
+/* Before the context, which counts their operations. */
+static bool load_loras(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    const char *paths[VR_MOST_LORAS];
+    if (l->plan.n_loras == 0) return true;
+    for (size_t i = 0; i < l->plan.n_loras; i++) {
+        paths[i] = l->plan.loras[i].path;
+        snprintf(e->lora_paths[i], sizeof e->lora_paths[i], "%.511s", paths[i]);
+        e->lora_ids[i] = file_id(paths[i]);
+        e->lora.of[i] = l->plan.loras[i].scale;
+        if (!vr_file_readable(paths[i]))
+            return vr_fail(err, VR_EIO, "%s: %s", paths[i], strerror(errno)) || refuse(l, err);
+    }
+    e->loras = vr_bridge_loras_load(e->model, paths, l->plan.n_loras, err);
+    if (!e->loras) return vr_failure_explain(l->why, VR_AT_LOAD, err->msg, true), false;
+    e->n_loras = l->plan.n_loras;
+    vr_lora_key(e, &e->lora);
+    return true;
+}
+
+/* All on for the first computation, which no other set exceeds. The first request sets its own. */
+static bool set_loras(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    struct vr_lora_scales ones;
+    for (size_t i = 0; i < VR_MOST_LORAS; i++) ones.of[i] = 1;
+    vr_lora_key(e, &ones);
+    e->lora_first = ones.key;
+    if (!e->loras || vr_bridge_loras_set(e->loras, e->ctx, ones.of, err)) return true;
+    return vr_failure_explain(l->why, VR_AT_CONTEXT, err->msg, true), false;
 }
 
 /* --- the context --- */
@@ -199,9 +300,9 @@ static bool make_context(struct loading *l)
     double t0 = vr_now_fine_ms();
     e->ctx = llama_init_from_model(e->model, c);
     e->context_ms = vr_now_fine_ms() - t0;
+    vr_held_end();
     if (!e->ctx) return vr_failure_explain(l->why, VR_AT_CONTEXT, "the context could not be made", true), false;
     e->text = !l->plan.embedding_model;
-    e->embeddings = !e->text || l->plan.embeddings;
     e->n_threads = (uint32_t)c.n_threads;
     e->n_threads_batch = (uint32_t)c.n_threads_batch;
     e->memory = llama_get_memory(e->ctx);
@@ -211,9 +312,18 @@ static bool make_context(struct loading *l)
     e->n_ubatch = llama_n_ubatch(e->ctx);
     e->n_outputs = c.n_outputs_max;
     e->unified = c.kv_unified;
+    e->sliced = l->plan.split_mode == VR_SPLIT_TENSOR;
     e->pooling = llama_pooling_type(e->ctx);
+    e->ranks = !e->text && e->pooling == LLAMA_POOLING_TYPE_RANK;
+    e->embeddings = e->text ? l->plan.embeddings : !e->ranks;
     e->n_swa = c.swa_full ? 0 : (uint32_t)llama_model_n_swa(e->model);
+    e->keep_billing_header = l->plan.keep_billing_header;
+    e->cache_bytes = (uint64_t)l->plan.cache_mib * VR_MIB;
+    e->cache_disk_bytes = (uint64_t)l->plan.cache_disk_mib * VR_MIB;
     e->can_cut = !llama_model_is_recurrent(e->model) && !llama_model_is_hybrid(e->model);
+    if (e->cache_bytes && (!e->can_cut || (e->n_swa && e->n_swa < e->n_ctx_seq)))
+        e->stop_step = vr_stop_step(e->n_ctx_seq);
+    if (l->plan.cache_file[0]) vr_cache_owner(&l->plan, e);
     return true;
 }
 
@@ -248,6 +358,7 @@ static void attach_threads(struct vr_engine *e)
     e->pool = make ? make(&p) : NULL;
     if (e->pool) llama_attach_threadpool(e->ctx, e->pool, e->pool);
     if (e->pool && e->draft) llama_attach_threadpool(e->draft, e->pool, e->pool);
+    if (e->pool && e->head) llama_attach_threadpool(e->head, e->pool, e->pool);
 }
 
 /* --- the draft --- */
@@ -268,10 +379,8 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     const struct llama_model *d = e->draft_model;
     if (!same_vocabulary(e->vocab, llama_model_get_vocab(d)))
         vr_fail(err, VR_EUSAGE, "the draft has another vocabulary than the model: take one of the same family");
-    else if (!e->can_cut || llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
-        vr_fail(err, VR_EUSAGE, "drafting does not work with a state that cannot be taken back");
-    else if (!e->text)
-        vr_fail(err, VR_EUSAGE, "this model makes no text that could be drafted");
+    else if (llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
+        vr_fail(err, VR_EUSAGE, "a recurrent model cannot be a draft model: its state cannot be rolled back");
     else
         return true;
     return refuse(l, err);
@@ -299,8 +408,49 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     e->draft = llama_init_from_model(e->draft_model, vr_context_params(&p));
     if (!e->draft)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
-    e->n_draft = l->plan.n_draft;
     return true;
+}
+
+/* --- guesses --- */
+
+/* A second context over the model's own weights. The first one gives out hidden states from now on. */
+static bool make_head(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    char arch[64] = "";
+    llama_model_meta_val_str(e->model, "general.architecture", arch, sizeof arch);
+    if (llama_model_n_layer_nextn(e->model) == 0 || !vr_arch_has_mtp(arch)) {
+        vr_fail(err, VR_EUSAGE, "this model has no MTP head that the engine can use: leave out --spec mtp");
+        return refuse(l, err);
+    }
+    vr_bridge_nextn_on(e->ctx, false);
+    e->head = llama_init_from_model(e->model, vr_head_context_params(&l->plan, e->ctx));
+    if (!e->head)
+        return vr_failure_explain(l->why, VR_AT_DECODE, "the MTP head's context could not be made", true), false;
+    vr_bridge_nextn_on(e->head, true);
+    return true;
+}
+
+/* Whoever guesses, and what it takes. */
+static bool load_guesser(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    if (!l->plan.spec || !e->text) return true;
+    e->spec = l->plan.spec;
+    e->n_draft = l->plan.n_draft;
+    e->steer = l->plan.steer;
+    if (!e->can_cut && llama_n_rs_seq(e->ctx) < e->n_draft) {
+        vr_fail(err, VR_EUSAGE,
+                "the engine keeps no earlier states of this recurrent model, so wrong guesses cannot be rolled back: "
+                "it cannot use speculative decoding");
+        return refuse(l, err);
+    }
+    if (e->spec == VR_SPEC_DRAFT && !l->plan.draft[0]) {
+        vr_fail(err, VR_EUSAGE, "speculative decoding with a draft model needs one: --draft FILE");
+        return refuse(l, err);
+    }
+    if (e->spec == VR_SPEC_DRAFT) return load_draft(l, err);
+    return e->spec != VR_SPEC_MTP || make_head(l, err);
 }
 
 /* --- the first computation --- */
@@ -340,33 +490,29 @@ static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err 
     return false;
 }
 
-/* --- what requests need --- */
-
-/* The sampling that the model's makers recommend, where the file says; llama.cpp's otherwise. */
-static void read_defaults(struct vr_engine *e)
+/* The same for the MTP head, whose tokens come with hidden states. */
+static bool warm_up_head(struct loading *l, struct vr_err *err)
 {
-    e->defaults = (struct vr_sampling){
-        .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .min_p = 0.05f, .repeat = 1, .repeat_last_n = 64
-    };
-    static const enum llama_model_meta_key keys[] = {
-        LLAMA_MODEL_META_KEY_SAMPLING_TEMP, LLAMA_MODEL_META_KEY_SAMPLING_TOP_K, LLAMA_MODEL_META_KEY_SAMPLING_TOP_P,
-        LLAMA_MODEL_META_KEY_SAMPLING_MIN_P, LLAMA_MODEL_META_KEY_SAMPLING_PENALTY_REPEAT
-    };
-    for (size_t i = 0; i < VR_COUNT(keys); i++) {
-        char text[64];
-        double v;
-        const char *key = llama_model_meta_key_str(keys[i]);
-        if (!key || llama_model_meta_val_str(e->model, key, text, sizeof text) < 0 || !vr_parse_double(text, &v))
-            continue;
-        switch (keys[i]) {
-        case LLAMA_MODEL_META_KEY_SAMPLING_TEMP: e->defaults.temperature = (float)v; break;
-        case LLAMA_MODEL_META_KEY_SAMPLING_TOP_K: e->defaults.top_k = (int32_t)v; break;
-        case LLAMA_MODEL_META_KEY_SAMPLING_TOP_P: e->defaults.top_p = (float)v; break;
-        case LLAMA_MODEL_META_KEY_SAMPLING_MIN_P: e->defaults.min_p = (float)v; break;
-        default:
-            if (v > 0) e->defaults.repeat = (float)v;
-        }
+    struct vr_engine *e = l->e;
+    uint32_t room = e->n_ctx_seq - 1, n = l->plan.n_devices ? e->n_ubatch : 2;
+    if (n > room) n = room;
+    struct llama_batch b = vr_mtp_batch(e, n);
+    for (uint32_t i = 0; b.token && i < n; i++) {
+        memset(b.embd + (size_t)i * e->n_embd, 0, e->n_embd * sizeof *b.embd);
+        b.pos[i] = (llama_pos)i;
+        b.n_seq_id[i] = 1;
+        b.seq_id[i][0] = 0;
+        b.logits[i] = i + 1 == n;
     }
+    b.n_tokens = (int32_t)n;
+    int rc = b.token ? vr_bridge_decode(e->head, b, err) : -2;
+    llama_synchronize(e->head);
+    vr_mtp_batch_free(b);
+    llama_memory_clear(llama_get_memory(e->head), false);
+    if (rc == 0) return true;
+    vr_failure_explain(l->why, VR_AT_DECODE, "the MTP head's first computation failed", true);
+    if (rc == -2) l->why->out_of_memory = true;
+    return false;
 }
 
 /* An mmproj, all on one device. Its buffers are made here, for a picture of usual size. */
@@ -390,17 +536,14 @@ static bool load_all(struct loading *l, struct vr_err *err)
     struct vr_engine *e = l->e;
     if (!load_cpu(l, err) || !load_devices(l, err)) return refuse(l, err);
     vr_lastlog_forget();
-    if (!load_model(l, err) || !make_context(l) || (l->plan.draft[0] && !load_draft(l, err))) return false;
+    if (!load_model(l, err) || !load_loras(l, err) || !make_context(l) || !set_loras(l, err)) return false;
+    if (!load_guesser(l, err)) return false;
     if (l->plan.mmproj[0] && !load_vision(l, err)) return false;
     e->on_devices = all_on_devices(l);
     attach_threads(e);
-    if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err))) return false;
-    read_defaults(e);
-    if (e->text) {
-        const char *own = l->plan.chat_template;
-        e->chats = vr_bridge_chats_open(e->model, own[0] ? own : NULL, &e->caps, err);
-        if (!e->chats && own[0]) return refuse(l, err); /* the model's own one is missed only by those who chat */
-    }
+    if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err)) || (e->head && !warm_up_head(l, err)))
+        return false;
+    if (e->text && !(e->token_index = vr_vocab_texts(e->vocab, err))) return refuse(l, err);
     return true;
 }
 
@@ -428,23 +571,69 @@ bool vr_engine_load(const json_t *load, const struct vr_load_hooks *hooks, struc
 
 void vr_engine_done(struct vr_engine *e)
 {
-    if (e->chats) vr_bridge_chats_close(e->chats);
     vr_bridge_vision_close(e->vision);
     if (e->draft) llama_free(e->draft);
+    if (e->head) llama_free(e->head);
     if (e->draft_model) llama_model_free(e->draft_model);
     if (e->ctx) llama_free(e->ctx);
+    vr_token_index_free(e->token_index);
+    vr_bridge_loras_free(e->loras);
     if (e->model) llama_model_free(e->model);
     *e = (struct vr_engine){ 0 };
 }
 
 /* --- READY --- */
 
+static const char *device_name(ggml_backend_buffer_type_t buft)
+{
+    const char *name = ggml_backend_buft_name(buft), *borrowed = vr_borrow_device(name);
+    return borrowed ? borrowed : name;
+}
+
+static void add_use(const struct vr_bridge_use *u, ggml_backend_dev_t dev, const char *name, bool first,
+                    struct vr_buf *out)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    vr_buf_addf(out, "%s{\"name\":", first ? "" : ",");
+    vr_json_add_string(out, name);
+    ggml_backend_dev_memory(dev, &free_bytes, &total_bytes);
+    vr_buf_addf(out, ",\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu,\"free_bytes\":%llu}",
+                (unsigned long long)u->model_bytes, (unsigned long long)u->context_bytes,
+                (unsigned long long)u->compute_bytes, (unsigned long long)free_bytes);
+}
+
+/* Split mode tensor: one device over all to the engine. */
+static void add_held(const struct vr_bridge_use *spread, struct vr_buf *out)
+{
+    for (size_t i = 0; i < vr_held_count(); i++) {
+        struct vr_held h = vr_held_on(i);
+        struct vr_bridge_use u = { NULL, h.model_bytes, h.context_bytes, spread->compute_bytes };
+        add_use(&u, h.device, ggml_backend_dev_name(h.device), i == 0, out);
+    }
+}
+
+/* Adapters beside the weights that they are for. */
+static int add_loras(const struct vr_loras *l, struct vr_bridge_use *uses, int n, int most)
+{
+    struct vr_bridge_use more[64];
+    int n_more = l ? vr_bridge_loras_uses(l, more, (int)VR_COUNT(more)) : 0;
+    for (int i = 0; i < n_more && i < (int)VR_COUNT(more); i++) {
+        int at = 0;
+        while (at < n && uses[at].buft != more[i].buft) at++;
+        if (at == n && n == most) break;
+        if (at == n) uses[n++] = (struct vr_bridge_use){ .buft = more[i].buft };
+        uses[at].model_bytes += more[i].model_bytes;
+    }
+    return n;
+}
+
 /* Of one context. */
-static void add_uses(const struct llama_context *ctx, struct vr_buf *out)
+static void add_uses(const struct llama_context *ctx, const struct vr_loras *loras, struct vr_buf *out)
 {
     struct vr_bridge_use uses[64], host = { 0 };
     struct vr_err err;
     int n = vr_bridge_breakdown(ctx, uses, (int)VR_COUNT(uses), &err);
+    n = add_loras(loras, uses, n < (int)VR_COUNT(uses) ? n : (int)VR_COUNT(uses), (int)VR_COUNT(uses));
     bool first = true;
     vr_buf_adds(out, "\"devices\":[");
     for (int i = 0; i < n && i < (int)VR_COUNT(uses); i++) {
@@ -455,13 +644,10 @@ static void add_uses(const struct llama_context *ctx, struct vr_buf *out)
             host.compute_bytes += uses[i].compute_bytes;
             continue;
         }
-        vr_buf_addf(out, "%s{\"name\":", first ? "" : ",");
-        vr_json_add_string(out, ggml_backend_buft_name(uses[i].buft));
-        size_t free_bytes = 0, total_bytes = 0;
-        ggml_backend_dev_memory(ggml_backend_buft_get_device(uses[i].buft), &free_bytes, &total_bytes);
-        vr_buf_addf(out, ",\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu,\"free_bytes\":%llu}",
-                    (unsigned long long)uses[i].model_bytes, (unsigned long long)uses[i].context_bytes,
-                    (unsigned long long)uses[i].compute_bytes, (unsigned long long)free_bytes);
+        if (ggml_backend_buft_is_meta(uses[i].buft))
+            add_held(&uses[i], out);
+        else
+            add_use(&uses[i], ggml_backend_buft_get_device(uses[i].buft), device_name(uses[i].buft), first, out);
         first = false;
     }
     vr_buf_addf(out, "],\"host\":{\"model_bytes\":%llu,\"context_bytes\":%llu,\"compute_bytes\":%llu}",
@@ -471,7 +657,27 @@ static void add_uses(const struct llama_context *ctx, struct vr_buf *out)
 
 static const char *yes(bool b) { return b ? "true" : "false"; }
 
-void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out)
+static void add_lora_list(const struct vr_engine *e, struct vr_buf *out)
+{
+    static const char *const texts[] = { "task_name", "prompt_prefix" };
+    vr_buf_adds(out, ",\"loras\":[");
+    for (size_t i = 0; i < e->n_loras; i++) {
+        vr_buf_addf(out, "%s{\"id\":%zu,\"path\":", i ? "," : "", i);
+        vr_json_add_string(out, e->lora_paths[i]);
+        vr_buf_addf(out, ",\"scale\":%.9g", (double)e->lora.of[i]);
+        for (size_t k = 0; k < VR_COUNT(texts); k++) {
+            char key[64], text[1024];
+            snprintf(key, sizeof key, "adapter.lora.%s", texts[k]);
+            vr_bridge_loras_meta(e->loras, i, key, text, sizeof text);
+            vr_buf_addf(out, ",\"%s\":", texts[k]);
+            vr_json_add_string(out, text);
+        }
+        vr_buf_adds(out, "}");
+    }
+    vr_buf_adds(out, "]");
+}
+
+void vr_engine_ready_json(const struct vr_engine *e, const struct vr_confined *confined, struct vr_buf *out)
 {
     char arch[64] = "", desc[128] = "";
     llama_model_meta_val_str(e->model, "general.architecture", arch, sizeof arch);
@@ -487,20 +693,45 @@ void vr_engine_ready_json(const struct vr_engine *e, struct vr_buf *out)
                 "\"n_layers\":%d,\"n_params\":%llu,\"model_bytes\":%llu,\"kind\":\"%s\",\"embeddings\":%s",
                 llama_n_ctx(e->ctx), e->n_ctx_seq, llama_model_n_ctx_train(e->model), e->n_seq, e->n_vocab, e->n_embd,
                 llama_model_n_layer(e->model), (unsigned long long)llama_model_n_params(e->model),
-                (unsigned long long)llama_model_size(e->model), e->text ? "text" : "embedding", yes(e->embeddings));
-    vr_buf_addf(out, ",\"vision\":%s", yes(e->vision != NULL));
-    vr_buf_addf(out, ",\"chat\":{\"template\":%s,\"tools\":%s,\"parallel_tools\":%s,\"reasoning\":%s,\"system\":%s}",
-                yes(e->chats && e->caps.given), yes(e->chats && e->caps.tools), yes(e->chats && e->caps.parallel_tools),
-                yes(e->chats && e->caps.reasoning), yes(e->chats && e->caps.system));
+                (unsigned long long)llama_model_size(e->model),
+                e->text    ? "text"
+                : e->ranks ? "rerank"
+                           : "embedding",
+                yes(e->embeddings));
+    add_lora_list(e, out);
+    vr_buf_addf(out, ",\"vision\":%s,\"audio\":%s", yes(e->vision && vr_bridge_vision_sees(e->vision)),
+                yes(e->vision && vr_bridge_vision_rate(e->vision)));
+    const struct vr_chat_caps *c = &e->caps;
+    vr_buf_addf(out, ",\"chat\":{\"template\":%s,\"tools\":%s,\"parallel_tools\":%s,\"reasoning\":%s,\"system\":%s,",
+                yes(e->chats && c->given), yes(e->chats && c->tools), yes(e->chats && c->parallel_tools),
+                yes(e->chats && c->reasoning), yes(e->chats && c->system));
+    vr_buf_adds(out, "\"problem\":");
+    if (e->no_chats[0])
+        vr_json_add_string(out, e->no_chats);
+    else
+        vr_buf_adds(out, "null");
+    vr_buf_adds(out, "}");
     vr_buf_addf(out, ",\"threads\":%u,\"cpu\":", e->n_threads);
+    const char *slash = strrchr(e->cpu, '/');
+    vr_json_add_string(out, slash ? slash + 1 : e->cpu);
+    vr_buf_adds(out, ",\"cpu_path\":");
     vr_json_add_string(out, e->cpu);
-    vr_buf_addf(out, ",\"load_ms\":%.1f,\"context_ms\":%.1f", e->load_ms, e->context_ms);
+    vr_buf_addf(out, ",\"load_ms\":%.1f,\"context_ms\":%.1f,\"sent_bytes\":%" PRIu64, e->load_ms, e->context_ms,
+                e->sent_bytes);
     vr_buf_adds(out, ",");
-    add_uses(e->ctx, out);
+    add_uses(e->ctx, e->loras, out);
     if (e->draft) {
         vr_buf_adds(out, ",\"draft\":{");
-        add_uses(e->draft, out);
+        add_uses(e->draft, NULL, out);
         vr_buf_adds(out, "}");
     }
+    if (e->head) {
+        vr_buf_adds(out, ",\"head\":{");
+        add_uses(e->head, NULL, out);
+        vr_buf_adds(out, "}");
+    }
+    vr_buf_addf(out, ",\"spec\":\"%s\"", vr_spec_row(e->spec)->name);
+    vr_buf_adds(out, ",\"confinement\":");
+    vr_confined_json(confined, out);
     vr_buf_adds(out, "}");
 }

@@ -15,7 +15,7 @@ static size_t absorb(struct vr_text *t, const unsigned char *s, size_t n)
     while (at < n) {
         size_t len;
         enum vr_utf8 v = vr_utf8_look(s + at, n - at, &len);
-        if (v == VR_UTF8_CHARACTER) {
+        if (v == VR_UTF8_CHARACTER && s[at] != '\0') {
             at += len;
             continue;
         }

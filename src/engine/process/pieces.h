@@ -2,7 +2,7 @@
  *
  * Tokens end anywhere: inside a character, inside a stop string. Pieces go in as they come; what comes out is valid
  * UTF-8 in whole characters, and nothing that is, or could still become, a stop string. Bytes that are no UTF-8 become
- * U+FFFD. Pure. */
+ * U+FFFD, and so does U+0000: a client sends the answer back as history, and no request may hold that. Pure. */
 #ifndef VR_ENGINE_PROCESS_PIECES_H
 #define VR_ENGINE_PROCESS_PIECES_H
 

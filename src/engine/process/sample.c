@@ -154,7 +154,7 @@ static size_t k_best(const float *v, size_t n, size_t k, struct vr_candidate *he
         }
         for (; i < end; i++) {
             if (!(v[i] > -INFINITY)) continue;
-            struct vr_candidate x = { (int32_t)i, v[i], 0 };
+            struct vr_candidate x = { (int32_t)i, v[i] };
             if (have < k) {
                 heap[have++] = x;
                 if (have == k)
@@ -177,7 +177,7 @@ static size_t at_least(const float *v, size_t n, float least, struct vr_candidat
 {
     size_t have = 0;
     for (size_t i = 0; i < n; i++)
-        if (v[i] >= least && v[i] > -INFINITY) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+        if (v[i] >= least && v[i] > -INFINITY) out[have++] = (struct vr_candidate){ (int32_t)i, v[i] };
     return have;
 }
 
@@ -201,10 +201,10 @@ static size_t nucleus(const float *v, size_t n, float max, float part, struct vr
     size_t edge = 0, have = 0, sure;
     while (edge < BUCKETS - 1 && seen + mass[edge] < sum * (double)part) seen += mass[edge++];
     for (size_t i = 0; i < n; i++)
-        if (v[i] > -INFINITY && bucket(max, v[i]) < edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+        if (v[i] > -INFINITY && bucket(max, v[i]) < edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i] };
     sure = have;
     for (size_t i = 0; i < n; i++)
-        if (v[i] > -INFINITY && bucket(max, v[i]) == edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+        if (v[i] > -INFINITY && bucket(max, v[i]) == edge) out[have++] = (struct vr_candidate){ (int32_t)i, v[i] };
     sort(out + sure, have - sure);
     for (size_t i = sure; i < have; i++)
         if ((seen += (double)exp_neg(out[i].logit - max)) >= sum * (double)part) return i + 1;
@@ -342,7 +342,7 @@ static int32_t choose_gated(struct vr_sampler *s, const struct vr_sampling *how,
             if (s->c[i].logit > -INFINITY) s->c[pass++] = s->c[i];
     }
     if (pass < want) {
-        for (size_t i = 0; i < s->n; i++) s->c[i] = (struct vr_candidate){ (int32_t)i, v[i], 0 };
+        for (size_t i = 0; i < s->n; i++) s->c[i] = (struct vr_candidate){ (int32_t)i, v[i] };
         if (!gate->filter(gate->ctx, s->c, s->n)) return -1;
         if (v != s->row) memcpy(s->row, v, s->n * sizeof *s->row);
         for (size_t i = 0; i < s->n; i++) s->row[i] = s->c[i].logit;
@@ -371,7 +371,7 @@ float vr_logprobs(struct vr_sampler *s, const float *logits, int32_t token, stru
     float all = max + (float)log(sum_exp(logits, s->n, max));
     size_t have = k_best(logits, s->n, n, s->c);
     for (size_t i = 0; i < n; i++) {
-        top[i] = i < have ? s->c[i] : (struct vr_candidate){ -1, -INFINITY, 0 };
+        top[i] = i < have ? s->c[i] : (struct vr_candidate){ -1, -INFINITY };
         top[i].logit -= all;
     }
     return logits[token] - all;

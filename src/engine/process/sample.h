@@ -12,27 +12,11 @@
 #include <stdint.h>
 
 #include "base/own.h"
+#include "engine/prepare/sampling.h"
 
-struct vr_bias {
-    int32_t token;
-    float bias; /* added to the logit; -INFINITY: never */
-};
-
-struct vr_sampling {            /* what a request asks for */
-    float temperature;          /* <= 0: the most likely token */
-    int32_t top_k;              /* <= 0: all */
-    float top_p;                /* >= 1: all */
-    float min_p;                /* <= 0: all */
-    float presence, frequency;  /* taken off the logits of tokens that were said: once, and once per time */
-    float repeat;               /* divides the logits of tokens that are in the last repeat_last_n; 1: not */
-    int32_t repeat_last_n;      /* of the prompt and the answer; < 0: of all */
-    const struct vr_bias *bias; /* the request's; the caller owns it */
-    size_t n_bias;
-};
-
-struct vr_candidate { /* laid out as llama_token_data */
+struct vr_candidate {
     int32_t id;
-    float logit, p;
+    float logit;
 };
 
 /* A grammar. `allows` asks about one token, `filter` sets the logits of all that are not allowed to -INFINITY. False:

@@ -26,6 +26,7 @@ static bool pause_for_others(void *ctx)
 {
     struct look *l = ctx;
     struct vr_batcher *b = l->b;
+    b->n_pieces++;
     double slice = 2 * b->batch_ms < MOST_MS ? 2 * b->batch_ms : MOST_MS;
     if (!wanted(l) || !b->turn || vr_now_fine_ms() - l->since_ms < slice) return wanted(l);
     if (l->decoding) vr_in_flight_end(b->live, &l->request, 1);
@@ -75,6 +76,7 @@ bool vr_vision_step(struct vr_batcher *b, int *rc, struct vr_err *err)
     b->n_unsettled = 0;
     b->looking = c->job;
     l.slot->held = true;
+    if ((*rc = vr_lora_use(b, l.request, err)) != 0) return b->looking = NULL, l.slot->held = false, true;
     l.since_ms = vr_now_fine_ms();
     *rc = vr_bridge_media_encode(c->prompt->scene, p->part, pause_for_others, &l, err);
     if (*rc == 0) *rc = decode(&l, p, err);

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "base/text.h"
+
 #define T(type)        (UINT64_C(1) << GGML_TYPE_##type)
 #define HAS(set, type) (((set) >> (type)) & 1)
 
@@ -254,15 +256,15 @@ bool vr_rule_supports(const struct ggml_tensor *op, int cc)
     return by_op[op->op] && by_op[op->op](op, cc);
 }
 
-bool vr_rule_offloads(const struct ggml_tensor *op)
+bool vr_rule_offloads(const struct ggml_tensor *op, int least)
 {
     switch (op->op) {
     case GGML_OP_GET_ROWS: return false;
-    case GGML_OP_MUL_MAT: return op->ne[1] >= VR_CUDA_MIN_OFFLOAD;
+    case GGML_OP_MUL_MAT: return op->ne[1] >= least;
     case GGML_OP_MUL_MAT_ID:
     case GGML_OP_ROPE:
-    case GGML_OP_ROPE_BACK: return op->ne[2] >= VR_CUDA_MIN_OFFLOAD;
-    default: return ggml_nrows(op) >= VR_CUDA_MIN_OFFLOAD;
+    case GGML_OP_ROPE_BACK: return op->ne[2] >= least;
+    default: return ggml_nrows(op) >= least;
     }
 }
 
@@ -538,4 +540,10 @@ void vr_rule_optimize(const struct ggml_cgraph *g, const struct ggml_backend_gra
         }
         i += n - 1;
     }
+}
+
+uint64_t vr_rule_reduce_bytes(const int *cc, size_t n)
+{
+    enum { COPY_MIB = 32, SINCE_CC = 700 };
+    return n == 2 && cc[0] >= SINCE_CC && cc[1] >= SINCE_CC ? COPY_MIB * VR_MIB : 0;
 }

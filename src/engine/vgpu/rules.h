@@ -11,17 +11,20 @@
 #include <ggml-backend-impl.h>
 #include <ggml-impl.h>
 
-#define VR_CUDA_ALIGN       ((size_t)128) /* of every tensor in device memory */
-#define VR_CUDA_MIN_OFFLOAD 32            /* smallest batch that is worth sending host weights to the device */
+#define VR_CUDA_ALIGN ((size_t)128) /* of every tensor in device memory */
 
 /* `cc` is the compute capability times 100 (8.6 -> 860); 0 is unknown and treated as the oldest. */
 bool vr_rule_supports(const struct ggml_tensor *op, int cc);
-bool vr_rule_offloads(const struct ggml_tensor *op);
+/* Batches of at least so many tokens are computed here with weights that are in host memory. */
+bool vr_rule_offloads(const struct ggml_tensor *op, int least);
 /* Bytes of the tensor in device memory, scratch behind it included. */
 size_t vr_rule_alloc_bytes(const struct ggml_tensor *t, int cc);
 /* Bytes that the kernels of this node take from the device's pool while they run: activations as they read them, and
  * results before they are made f32. The pool is outside every buffer, and keeps what it once had. */
 size_t vr_rule_pool_bytes(const struct ggml_tensor *t, int cc);
+/* Bytes that the backend takes on each of n devices to add up over them: its own kernel for two cards has a copy there.
+ * A build with NCCL takes NCCL's instead. */
+uint64_t vr_rule_reduce_bytes(const int *cc, size_t n);
 /* Tells the allocator which tensors the fused kernels of this split read late. */
 void vr_rule_optimize(const struct ggml_cgraph *g, const struct ggml_backend_graph_optimize_params *params);
 

@@ -12,6 +12,7 @@
 #include <ggml-impl.h>
 
 #include "base/text.h"
+#include "engine/llama/cpu.h"
 #include "engine/vgpu/rules.h"
 
 struct memory { /* behind one ggml buffer */
@@ -33,12 +34,13 @@ struct vgpu {
     struct ggml_backend_device dev;
     struct ggml_backend_buffer_type buft;
     struct pool pool;
-    uint64_t n_contexts, run_bytes;
+    uint64_t n_contexts, run_bytes, reduce_bytes;
 };
 
 static struct {
     enum vr_vgpu_mode mode;
     size_t n;
+    int offload_min;
     struct vgpu gpu[VR_MAX_VGPUS];
     struct ggml_backend_reg reg;
     char backend[24], host_name[32]; /* "CUDA", "CUDA_Host" */
@@ -47,8 +49,7 @@ static struct {
     uintptr_t next_address;
     bool refused;
     struct vr_vgpu_refusal refusal;
-    vr_vgpu_split_fn *on_split;
-    void *on_split_ctx;
+    struct vr_vgpu_watch watch;
 } all;
 
 static struct vgpu *of_dev(ggml_backend_dev_t dev) { return dev->context; }
@@ -119,6 +120,14 @@ static void buffer_get(ggml_backend_buffer_t b, const struct ggml_tensor *t, voi
         memset(data, 0, n);
 }
 
+/* Rows of a slice (split mode tensor). */
+static void buffer_set_2d(ggml_backend_buffer_t b, struct ggml_tensor *t, const void *data, size_t offset, size_t size,
+                          size_t n, size_t stride_tensor, size_t stride_data)
+{
+    for (size_t i = 0; real(b) && i < n; i++)
+        memcpy((char *)t->data + offset + i * stride_tensor, (const char *)data + i * stride_data, size);
+}
+
 static bool buffer_free_is(ggml_backend_buffer_t b) { return b->iface.free_buffer == buffer_free; }
 
 /* Between our devices; ggml carries everything else through host memory itself. */
@@ -140,6 +149,7 @@ static const struct ggml_backend_buffer_i buffer_iface = {
     .get_base = buffer_base,
     .memset_tensor = buffer_memset,
     .set_tensor = buffer_set,
+    .set_tensor_2d = buffer_set_2d,
     .get_tensor = buffer_get,
     .cpy_tensor = buffer_copy,
     .clear = buffer_clear,
@@ -184,10 +194,26 @@ static ggml_backend_buffer_t buft_alloc(ggml_backend_buffer_type_t buft, size_t 
 }
 
 static const char *buft_name(ggml_backend_buffer_type_t buft) { return of_buft(buft)->spec.name; }
-static size_t buft_align(ggml_backend_buffer_type_t buft) { return (void)buft, VR_CUDA_ALIGN; }
+static size_t buft_align(ggml_backend_buffer_type_t buft)
+{
+    bool cpu = of_buft(buft)->spec.borrowed == VR_BORROWED_CPU;
+    return cpu ? ggml_backend_buft_get_alignment(ggml_backend_cpu_buffer_type()) : VR_CUDA_ALIGN;
+}
+
+/* The RPC backend asks the node about rows that may be padded and operations that may need scratch, and counts for
+ * itself otherwise. */
+static size_t borrowed_bytes(const struct vr_vgpu_spec *spec, const struct ggml_tensor *t)
+{
+    bool asks =
+        (ggml_is_quantized(t->type) && t->ne[0] % 512 != 0 && !t->view_src) || ggml_op_alloc_size_may_expand(t->op);
+    return asks && spec->borrowed == VR_BORROWED_GPU ? vr_rule_alloc_bytes(t, spec->cc) : ggml_nbytes(t);
+}
+
 static size_t buft_alloc_size(ggml_backend_buffer_type_t buft, const struct ggml_tensor *t)
 {
-    return vr_rule_alloc_bytes(t, of_buft(buft)->spec.cc);
+    if (all.watch.size) all.watch.size(all.watch.ctx, (size_t)(of_buft(buft) - all.gpu), t);
+    const struct vr_vgpu_spec *spec = &of_buft(buft)->spec;
+    return spec->borrowed ? borrowed_bytes(spec, t) : vr_rule_alloc_bytes(t, spec->cc);
 }
 static bool buft_is_ours(ggml_backend_buffer_type_t buft) { return buft->iface.get_name == buft_name; }
 
@@ -240,6 +266,10 @@ static enum ggml_status stream_compute(ggml_backend_t b, struct ggml_cgraph *gra
 {
     struct stream *s = b->context;
     struct vgpu *g = s->gpu;
+    if (!s->cpu && all.watch.compute) {
+        all.watch.compute(all.watch.ctx, (size_t)(g - all.gpu), graph);
+        return GGML_STATUS_SUCCESS;
+    }
     if (!s->cpu) {
         GGML_LOG_ERROR("%s: a sizing device cannot compute\n", g->spec.name);
         return GGML_STATUS_FAILED;
@@ -260,8 +290,8 @@ static enum ggml_status stream_compute(ggml_backend_t b, struct ggml_cgraph *gra
 static void stream_optimize(ggml_backend_t b, struct ggml_cgraph *graph, struct ggml_backend_graph_optimize_params *p)
 {
     struct stream *s = b->context;
-    vr_rule_optimize(graph, p);
-    if (all.on_split) all.on_split(all.on_split_ctx, (size_t)(s->gpu - all.gpu), graph);
+    if (!s->gpu->spec.borrowed) vr_rule_optimize(graph, p);
+    if (all.watch.split) all.watch.split(all.watch.ctx, (size_t)(s->gpu - all.gpu), graph);
 }
 
 static const struct ggml_backend_i stream_iface = {
@@ -293,7 +323,7 @@ static void dev_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *p)
         .description = dev_about(dev),
         .type = dev_type(dev),
         .device_id = of_dev(dev)->id,
-        .caps = { .async = true, .host_buffer = true, .events = true, .mmap_support = true },
+        .caps = { .async = true, .host_buffer = !of_dev(dev)->spec.borrowed, .events = true, .mmap_support = true },
     };
     dev_memory(dev, &p->memory_free, &p->memory_total);
 }
@@ -303,10 +333,7 @@ static void dev_props(ggml_backend_dev_t dev, struct ggml_backend_dev_props *p)
 static void set_n_threads(ggml_backend_t b, int n)
 {
     struct stream *s = b->context;
-    if (!s->cpu) return;
-    ggml_backend_reg_t cpu = ggml_backend_dev_backend_reg(ggml_backend_get_device(s->cpu));
-    void *fn = ggml_backend_reg_get_proc_address(cpu, "ggml_backend_set_n_threads");
-    if (fn) ((ggml_backend_set_n_threads_t)fn)(s->cpu, n);
+    if (s->cpu) vr_cpu_set_threads(s->cpu, n);
 }
 
 static ggml_backend_t dev_init(ggml_backend_dev_t dev, const char *params)
@@ -335,6 +362,7 @@ static ggml_backend_buffer_type_t dev_host_buft(ggml_backend_dev_t dev) { return
 
 static bool dev_supports_op(ggml_backend_dev_t dev, const struct ggml_tensor *op)
 {
+    if (of_dev(dev)->spec.borrowed) return true;
     for (int i = 0; i < GGML_MAX_SRC; i++) {
         const struct ggml_tensor *s = op->src[i];
         if (s && s->buffer && buft_is_ours(s->buffer->buft) && s->buffer->buft->device != dev) return false;
@@ -349,7 +377,7 @@ static bool dev_supports_buft(ggml_backend_dev_t dev, ggml_backend_buffer_type_t
 
 static bool dev_offloads(ggml_backend_dev_t dev, const struct ggml_tensor *op)
 {
-    return (void)dev, vr_rule_offloads(op);
+    return (void)dev, vr_rule_offloads(op, all.offload_min);
 }
 
 static ggml_backend_event_t dev_event_new(ggml_backend_dev_t dev)
@@ -385,9 +413,48 @@ static const char *reg_name(ggml_backend_reg_t reg) { return (void)reg, all.back
 static size_t reg_count(ggml_backend_reg_t reg) { return (void)reg, all.n; }
 static ggml_backend_dev_t reg_device(ggml_backend_reg_t reg, size_t i) { return (void)reg, &all.gpu[i].dev; }
 
+/* Adding up over devices, as the CUDA backend does it for split mode tensor. Executing devices leave it to the engine,
+ * which copies and adds. */
+struct reducer {
+    size_t n;
+    struct vgpu *gpus[VR_MAX_VGPUS];
+    uint64_t bytes; /* on each */
+};
+
+static void *reducer_new(ggml_backend_t *backends, size_t n)
+{
+    struct reducer *r = calloc(1, sizeof *r);
+    int cc[VR_MAX_VGPUS] = { 0 };
+    for (size_t i = 0; r && i < n && i < VR_MAX_VGPUS; i++) {
+        r->gpus[r->n++] = of_dev(backends[i]->device);
+        cc[i] = r->gpus[i]->spec.cc;
+    }
+    if (!r) return NULL;
+    r->bytes = strcmp(all.backend, "CUDA") == 0 ? vr_rule_reduce_bytes(cc, r->n) : 0;
+    for (size_t i = 0; i < r->n; i++) r->gpus[i]->reduce_bytes += r->bytes;
+    return r;
+}
+
+static void reducer_free(void *reducer)
+{
+    struct reducer *r = reducer;
+    for (size_t i = 0; i < r->n; i++) r->gpus[i]->reduce_bytes -= r->bytes;
+    free(r);
+}
+
+static bool reduce(void *reducer, struct ggml_tensor **tensors)
+{
+    if (all.watch.reduce) all.watch.reduce(all.watch.ctx, tensors, ((struct reducer *)reducer)->n);
+    return true;
+}
+
 static void *reg_proc(ggml_backend_reg_t reg, const char *name)
 {
     (void)reg;
+    bool sizing = all.mode == VR_VGPU_SIZING;
+    if (sizing && strcmp(name, "ggml_backend_comm_init") == 0) return (void *)reducer_new;
+    if (sizing && strcmp(name, "ggml_backend_comm_free") == 0) return (void *)reducer_free;
+    if (sizing && strcmp(name, "ggml_backend_comm_allreduce_tensor") == 0) return (void *)reduce;
     return strcmp(name, "ggml_backend_set_n_threads") == 0 ? (void *)set_n_threads : NULL;
 }
 
@@ -398,8 +465,12 @@ bool vr_vgpu_register(const struct vr_vgpu_spec *specs, size_t n, enum vr_vgpu_m
         return vr_fail(err, VR_EUSAGE, "%zu devices: the engine supports 1 to %d; choose some with --devices", n,
                        VR_MAX_VGPUS);
     all.mode = mode;
+    const char *least = getenv(VR_OFFLOAD_VARIABLE); /* as the CUDA backend does */
+    all.offload_min = least ? atoi(least) : VR_OFFLOAD_MIN;
     all.next_address = (uintptr_t)1 << 46;
-    snprintf(all.backend, sizeof all.backend, "%.*s", (int)strcspn(specs[0].name, "0123456789"), specs[0].name);
+    const struct vr_vgpu_spec *own = specs; /* the first that is no node's: after its kind all are called */
+    while (own + 1 < specs + n && own->borrowed) own++;
+    snprintf(all.backend, sizeof all.backend, "%.*s", (int)strcspn(own->name, "0123456789"), own->name);
     snprintf(all.host_name, sizeof all.host_name, "%s_Host", all.backend);
     all.reg = (struct ggml_backend_reg){
         .api_version = GGML_BACKEND_API_VERSION,
@@ -410,6 +481,10 @@ bool vr_vgpu_register(const struct vr_vgpu_spec *specs, size_t n, enum vr_vgpu_m
         g->spec = specs[i];
         snprintf(g->id, sizeof g->id, "vgpu:%02zu:00.0", i);
         g->dev = (struct ggml_backend_device){ dev_iface, &all.reg, g };
+        if (g->spec.borrowed) {
+            g->dev.iface.get_host_buffer_type = NULL;
+            g->dev.iface.offload_op = NULL;
+        }
         g->buft = (struct ggml_backend_buffer_type){
             .iface = { .get_name = buft_name,
                        .alloc_buffer = buft_alloc,
@@ -443,6 +518,7 @@ struct vr_vgpu_use vr_vgpu_used(size_t i)
 {
     struct vr_vgpu_use use = { 0 };
     const struct pool *pool = i < all.n ? &all.gpu[i].pool : &all.host_pool;
+    if (i < all.n) use.reduce_bytes = all.gpu[i].reduce_bytes;
     for (const struct memory *m = pool->head; m; m = m->next) {
         switch (m->buffer->usage) {
         case GGML_BACKEND_BUFFER_USAGE_WEIGHTS: use.weight_bytes += m->buffer->size; break;
@@ -459,8 +535,4 @@ bool vr_vgpu_refused(struct vr_vgpu_refusal *out)
     return all.refused;
 }
 
-void vr_vgpu_on_split(vr_vgpu_split_fn *fn, void *ctx)
-{
-    all.on_split = fn;
-    all.on_split_ctx = ctx;
-}
+void vr_vgpu_watch(const struct vr_vgpu_watch *watch) { all.watch = watch ? *watch : (struct vr_vgpu_watch){ 0 }; }

@@ -30,6 +30,7 @@ int vr_vgpu_index(ggml_backend_dev_t dev);
 /* Bytes that are allocated now. `i` == the number of devices asks for host memory in our pinned buffers. */
 struct vr_vgpu_use {
     uint64_t weight_bytes, compute_bytes, other_bytes; /* by what llama.cpp said the buffer is for */
+    uint64_t reduce_bytes; /* that the backend takes to add up over devices, beside all buffers */
 };
 struct vr_vgpu_use vr_vgpu_used(size_t i);
 /* How many contexts were made on device i: the number of dry runs, seen from below. */
@@ -42,10 +43,19 @@ struct vr_vgpu_refusal {
 };
 bool vr_vgpu_refused(struct vr_vgpu_refusal *out);
 
-/* Called with every split of a graph as the scheduler assigns it to device i; the split's nodes are a part of the
- * whole graph's array. NULL ends it. */
+/* What the devices are asked for, told to whoever watches, while they only size. A member that is NULL is not told. */
 struct ggml_cgraph;
-typedef void vr_vgpu_split_fn(void *ctx, size_t i, const struct ggml_cgraph *split);
-void vr_vgpu_on_split(vr_vgpu_split_fn *fn, void *ctx);
+struct vr_vgpu_watch {
+    void *ctx;
+    /* A split of a graph as the scheduler assigns it to device i; its nodes are a part of the whole graph's array. */
+    void (*split)(void *ctx, size_t i, const struct ggml_cgraph *split);
+    /* Somebody wants to know how large the tensor would be on device i. */
+    void (*size)(void *ctx, size_t i, const struct ggml_tensor *t);
+    /* A graph to compute: nothing is done, and that is called success. Without this member it is a failure. */
+    void (*compute)(void *ctx, size_t i, const struct ggml_cgraph *graph);
+    /* A tensor on each of n devices, to be added up (split mode tensor). */
+    void (*reduce)(void *ctx, struct ggml_tensor *const *tensors, size_t n);
+};
+void vr_vgpu_watch(const struct vr_vgpu_watch *watch); /* is copied; NULL ends it */
 
 #endif

@@ -9,8 +9,8 @@
 
 void vr_failure_write(const struct vr_failure *f, const char *log, struct vr_buf *out)
 {
-    vr_buf_addf(out, "{\"stage\":\"%s\",\"out_of_memory\":%s,\"device\":", vr_load_stage_name(f->stage),
-                f->out_of_memory ? "true" : "false");
+    vr_buf_addf(out, "{\"stage\":\"%s\",\"out_of_memory\":%s,\"aborted\":%s,\"device\":", vr_load_stage_name(f->stage),
+                f->out_of_memory ? "true" : "false", f->aborted ? "true" : "false");
     if (f->device[0])
         vr_json_add_string(out, f->device);
     else
@@ -47,6 +47,7 @@ static bool read_tree(const json_t *j, struct vr_failure *f)
     size_t n = json_array_size(left);
     if (!vr_load_stage_parse(json_string_value(json_object_get(j, "stage")), &f->stage)) return false;
     f->out_of_memory = json_is_true(json_object_get(j, "out_of_memory"));
+    f->aborted = json_is_true(json_object_get(j, "aborted"));
     if (!json_is_null(device) && !read_text(device, f->device, sizeof f->device)) return false;
     if (!read_text(json_object_get(j, "message"), f->message, sizeof f->message)) return false;
     if (!read_bytes(j, "asked_bytes", &f->asked_bytes) || !read_bytes(j, "free_bytes", &f->free_bytes) ||

@@ -14,6 +14,7 @@
 struct vr_failure {
     enum vr_load_stage stage;
     bool out_of_memory;
+    bool aborted;    /* an assertion of the engine's: it ended in the middle of its work */
     char device[32]; /* as the engine calls it; "" unknown */
     uint64_t asked_bytes, free_bytes, missing_bytes;
     struct {

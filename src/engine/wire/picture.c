@@ -1,5 +1,5 @@
 /* A small file can claim a picture of gigabytes. So the header is read here, and only what is reasonable goes on to the
- * decoder. Nothing but PNG and JPEG does: the decoder knows more formats, sound and films among them. */
+ * decoder. Nothing but PNG and JPEG does as a picture: the decoder knows more formats, and films among them. */
 #include "engine/wire/picture.h"
 
 #include <inttypes.h>
@@ -82,7 +82,7 @@ static bool decode(const char *s, size_t n, uint8_t *out, size_t *len, struct vr
     while (n && s[n - 1] == '=') n--;
     size_t padded = (n + 3) / 4 * 4;
     VR_AUTO_FREE uint8_t *text = malloc(padded + 1);
-    if (!text) return vr_fail_nomem(err, "reading an image");
+    if (!text) return vr_fail_nomem(err, "reading a file");
     bool ok = n % 4 != 1 && padded <= INT_MAX;
     for (size_t i = 0; ok && i < n; i++) {
         ok = s[i] != '=' && !strchr(" \t\r\n\v\f", s[i]);
@@ -100,8 +100,26 @@ bool vr_picture_read(const char *url, size_t n, struct vr_arena *arena, struct v
     size_t skip;
     if (!vr_picture_url(url, n, &skip, err)) return false;
     uint8_t *data = vr_arena_alloc(arena, (n - skip) / 4 * 3 + 3, 1);
-    if (!data) return vr_fail_nomem(err, "reading an image");
+    if (!data) return vr_fail_nomem(err, "reading a file");
     *out = (struct vr_picture_file){ .data = data };
     return decode(url + skip, n - skip, data, &out->n, err) &&
            vr_picture_size(data, out->n, &out->width, &out->height, err);
+}
+
+bool vr_sound_is(const uint8_t *d, size_t n)
+{
+    if (n < 12) return false;
+    bool wav = memcmp(d, "RIFF", 4) == 0 && memcmp(d + 8, "WAVE", 4) == 0;
+    bool mp3 = memcmp(d, "ID3", 3) == 0 || (d[0] == 0xFF && (d[1] & 0xE0) == 0xE0);
+    return wav || mp3 || memcmp(d, "fLaC", 4) == 0;
+}
+
+bool vr_sound_read(const char *base64, size_t n, struct vr_arena *arena, struct vr_picture_file *out,
+                   struct vr_err *err)
+{
+    uint8_t *data = vr_arena_alloc(arena, n / 4 * 3 + 3, 1);
+    if (!data) return vr_fail_nomem(err, "reading a file");
+    *out = (struct vr_picture_file){ .data = data };
+    if (!decode(base64, n, data, &out->n, err)) return false;
+    return vr_sound_is(data, out->n) || vr_fail(err, VR_EUSAGE, "it is neither a WAV nor an MP3 nor a FLAC file");
 }

@@ -8,11 +8,13 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "engine/grammar/gbnf.h"
 #include "engine/wire/limits.h"
+#include "engine/wire/samplers.h"
 
 #define MAX_KWARGS 32
 
-static const char *const kinds[VR_N_REQUEST_KINDS] = { "chat", "completion", "embedding" };
+static const char *const kinds[VR_N_REQUEST_KINDS] = { "chat", "completion", "embedding", "rerank" };
 
 const char *vr_request_kind_name(enum vr_request_kind kind) { return kinds[kind]; }
 
@@ -29,6 +31,7 @@ bool vr_refuse(struct vr_refusal *p, const char *param, const char *code, const 
 {
     p->status = 400;
     p->code = code;
+    p->n_prompt = p->n_ctx = 0;
     snprintf(p->param, sizeof p->param, "%s", param ? param : "");
     va_list ap;
     va_start(ap, fmt);
@@ -50,6 +53,29 @@ bool vr_refuse_nomem(struct vr_refusal *p)
     return false;
 }
 
+void vr_notes_add(struct vr_notes *notes, const char *name)
+{
+    if (!notes) return;
+    size_t n = strlen(notes->text), from = n;
+    snprintf(notes->text + n, sizeof notes->text - n, "%s%.90s", n ? ", " : "", name);
+    for (char *c = notes->text + from; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+}
+
+void vr_notes_add_others(struct vr_notes *notes, const json_t *object, const char *const *known, const char *path)
+{
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)object, key, v)
+    {
+        char at[96];
+        bool found = json_is_null(v);
+        for (size_t i = 0; known[i] && !found; i++) found = strcmp(key, known[i]) == 0;
+        snprintf(at, sizeof at, "%.50s.%.40s", path, key);
+        if (!found) vr_notes_add(notes, at);
+    }
+}
+
 /* --- checks --- */
 
 static bool is_id(const json_t *v)
@@ -57,24 +83,35 @@ static bool is_id(const json_t *v)
     return json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) < 1 << 30;
 }
 
-/* A string, token ids, or an array of either. */
+bool vr_is_one_text(const json_t *v)
+{
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (json_is_integer(json_array_get(v, i))) return true;
+    return json_is_string(v);
+}
+
+/* Token ids, with texts among them or not: one of both at least is an id. */
+static bool is_pieces(const json_t *v)
+{
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!is_id(json_array_get(v, i)) && !json_is_string(json_array_get(v, i))) return false;
+    return json_is_array(v) && vr_is_one_text(v);
+}
+
+/* A string, token ids with or without strings among them, or an array of either. */
 static bool check_texts(json_t *v, size_t most, const char *path, struct vr_refusal *p)
 {
-    size_t n = json_array_size(v), n_ids = 0;
-    if (json_is_string(v)) return true;
+    size_t n = json_array_size(v);
+    if (json_is_string(v) || is_pieces(v)) return true;
     if (!json_is_array(v) || n == 0)
         return vr_refuse(p, path, "invalid_type", "'%s' must be a string, an array of token ids, or an array of those",
                          path);
     for (size_t i = 0; i < n; i++) {
         json_t *e = json_array_get(v, i);
-        bool fine = json_is_string(e) || is_id(e) || (json_is_array(e) && json_array_size(e) > 0);
-        for (size_t k = 0; fine && json_is_array(e) && k < json_array_size(e); k++) fine = is_id(json_array_get(e, k));
-        if (!fine) return vr_refuse(p, path, "invalid_type", "'%s[%zu]' is neither a string nor token ids", path, i);
-        n_ids += json_is_integer(e);
+        if (!json_is_string(e) && !is_pieces(e))
+            return vr_refuse(p, path, "invalid_type", "'%s[%zu]' is neither a string nor token ids", path, i);
     }
-    if (n_ids && n_ids < n) return vr_refuse(p, path, "invalid_type", "'%s' mixes token ids and strings", path);
-    if (!n_ids && n > most)
-        return vr_refuse(p, path, "too_many", "'%s' has %zu items, at most %zu are allowed", path, n, most);
+    if (n > most) return vr_refuse(p, path, "too_many", "'%s' has %zu items, at most %zu are allowed", path, n, most);
     return true;
 }
 
@@ -113,6 +150,55 @@ static bool check_stream_options(json_t *v, const char *path, struct vr_refusal 
     return true;
 }
 
+static bool check_documents(json_t *v, const char *path, struct vr_refusal *p)
+{
+    size_t n = json_array_size(v);
+    if (n == 0) return vr_refuse(p, path, "invalid_type", "'%s' must be an array of texts, with at least one", path);
+    if (n > VR_MOST_INPUTS)
+        return vr_refuse(p, path, "too_many", "'%s' has %zu items, at most %d are allowed", path, n, VR_MOST_INPUTS);
+    for (size_t i = 0; i < n; i++)
+        if (!json_is_string(json_array_get(v, i)))
+            return vr_refuse(p, path, "invalid_type", "'%s[%zu]' must be a string", path, i);
+    return true;
+}
+
+/* Texts of other files, for infilling: [{"filename":"a.c","text":"..."}]; a name may be missing. */
+static bool check_input_extra(json_t *v, const char *path, struct vr_refusal *p)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v) || n > VR_MOST_EXTRAS)
+        return vr_refuse(p, path, "invalid_type", "'%s' must be an array of at most %d {\"filename\", \"text\"}", path,
+                         VR_MOST_EXTRAS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *e = json_array_get(v, i), *name = json_object_get(e, "filename");
+        if (!json_is_string(json_object_get(e, "text")) || (name && !json_is_string(name)))
+            return vr_refuse(p, path, "invalid_value", "'%s[%zu]' must have a 'text', and a 'filename' if any: strings",
+                             path, i);
+        char at[48];
+        snprintf(at, sizeof at, "%.20s[%zu]", path, i);
+        /* "time" is how old it is, to llama.vim */
+        vr_notes_add_others(p->notes, e, (const char *const[]){ "text", "filename", "time", NULL }, at);
+    }
+    return true;
+}
+
+/* The adapters that a request wants, [{"id":0,"scale":0.5}]; the others are off. */
+static bool check_lora(json_t *v, const char *path, struct vr_refusal *p)
+{
+    size_t n = json_array_size(v);
+    if (!json_is_array(v) || n > VR_MOST_LORAS)
+        return vr_refuse(p, path, "invalid_type", "'%s' must be an array of at most %d {\"id\", \"scale\"}", path,
+                         VR_MOST_LORAS);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *e = json_array_get(v, i), *scale = json_object_get(e, "scale");
+        if (!is_id(json_object_get(e, "id")) || !json_is_number(scale) || json_object_size(e) != 2 ||
+            !(fabs(json_number_value(scale)) <= 100))
+            return vr_refuse(p, path, "invalid_value",
+                             "'%s[%zu]' must be {\"id\": an adapter's number, \"scale\": from -100 to 100}", path, i);
+    }
+    return true;
+}
+
 static bool check_stop(json_t *v, const char *path, struct vr_refusal *p)
 {
     size_t n = json_is_array(v) ? json_array_size(v) : 1;
@@ -125,6 +211,28 @@ static bool check_stop(json_t *v, const char *path, struct vr_refusal *p)
                              VR_MOST_STOP_BYTES);
     }
     return true;
+}
+
+static bool check_breakers(json_t *v, const char *path, struct vr_refusal *p)
+{
+    size_t n = json_array_size(v);
+    bool fine = json_is_array(v) && n > 0 && n <= VR_MOST_BREAKERS;
+    for (size_t i = 0; fine && i < n; i++) {
+        const json_t *e = json_array_get(v, i);
+        fine = json_is_string(e) && json_string_length(e) > 0 && json_string_length(e) <= VR_MOST_STOP_BYTES;
+    }
+    return fine || vr_refuse(p, path, "invalid_value", "'%s' must be 1 to %d strings of 1 to %d bytes", path,
+                             VR_MOST_BREAKERS, VR_MOST_STOP_BYTES);
+}
+
+static bool check_samplers(json_t *v, const char *path, struct vr_refusal *p)
+{
+    uint32_t steps[VR_MOST_STEPS];
+    return vr_samplers_read(v, steps) >= 0 ||
+           vr_refuse(p, path, "invalid_value",
+                     "'%s' must be names of samplers: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, "
+                     "temperature; or their letters, as in \"edskypmxt\"",
+                     path);
 }
 
 static bool check_logit_bias(json_t *v, const char *path, struct vr_refusal *p)
@@ -169,15 +277,15 @@ static bool check_encoding(json_t *v, const char *path, struct vr_refusal *p)
     return pick(v, path, (const char *const[]){ "float", "base64", NULL }, p);
 }
 
-/* The engine's parser trusts its input: nesting and repetitions are counted before it sees them. */
 static bool check_grammar(json_t *v, const char *path, struct vr_refusal *p)
 {
-    struct vr_err why;
+    struct vr_err why = { 0 };
     size_t n = json_string_length(v);
     if (!json_is_string(v) || n == 0 || n > VR_MOST_GRAMMAR_USER)
         return vr_refuse(p, path, "invalid_value", "'%s' must be a GBNF grammar of 1 to %d bytes", path,
                          VR_MOST_GRAMMAR_USER);
-    if (vr_limit_grammar(json_string_value(v), n, &why)) return true;
+    VR_AUTO(vr_gbnf) g = vr_gbnf_read(json_string_value(v), n, NULL, NULL, &why);
+    if (g) return true;
     return vr_refuse(p, path, "invalid_grammar", "'%s': %.300s", path, why.msg);
 }
 
@@ -230,8 +338,8 @@ static bool check_OBJECT(json_t *v, const char *path, struct vr_refusal *p)
 
 /* --- the table --- */
 
-enum { C = 1 << VR_CHAT, P = 1 << VR_COMPLETION, E = 1 << VR_EMBEDDING };
-enum use { USE_TAKE, USE_FRONT, USE_PASS, USE_ONLY, USE_NEVER };
+enum { C = 1 << VR_CHAT, P = 1 << VR_COMPLETION, E = 1 << VR_EMBEDDING, R = 1 << VR_RERANK };
+enum use { USE_TAKE, USE_FRONT, USE_SAME, USE_PASS, USE_NOTE, USE_ONLY, USE_NEVER };
 
 static const struct field {
     const char *name;
@@ -251,9 +359,17 @@ static const struct field {
     {                                                                                                                  \
         USE_FRONT, NULL                                                                                                \
     }
+#define SAME(as)                                                                                                       \
+    {                                                                                                                  \
+        USE_SAME, as                                                                                                   \
+    }
 #define PASS                                                                                                           \
     {                                                                                                                  \
         USE_PASS, NULL                                                                                                 \
+    }
+#define NOTE                                                                                                           \
+    {                                                                                                                  \
+        USE_NOTE, NULL                                                                                                 \
     }
 #define ONLY(x)                                                                                                        \
     {                                                                                                                  \
@@ -281,7 +397,7 @@ json_t *vr_request_get(const json_t *body, enum vr_request_field field)
 static const char *field_name(size_t i, const void *ctx)
 {
     const unsigned *kind = ctx;
-    return fields[i].kinds & *kind && fields[i].use <= USE_FRONT ? fields[i].name : "";
+    return fields[i].kinds & *kind && fields[i].use <= USE_SAME ? fields[i].name : "";
 }
 
 static bool unknown(const char *name, unsigned kind, struct vr_refusal *p)
@@ -332,6 +448,7 @@ static bool check_field(const char *name, json_t *v, unsigned kind, struct vr_re
     if (f->use == USE_NEVER)
         return vr_refuse(p, name, "unsupported_parameter", "'%s' is not supported here: %s", name, f->text);
     if (f->use == USE_ONLY) return check_only(f, v, p);
+    if (f->use == USE_NOTE) vr_notes_add(p->notes, f->name);
     return f->check(v, f->name, p) && check_range(f, v, p);
 }
 
@@ -341,29 +458,40 @@ static bool check_field(const char *name, json_t *v, unsigned kind, struct vr_re
 
 static bool required(const json_t *body, enum vr_request_kind kind, struct vr_refusal *p)
 {
-    static const enum vr_request_field needs[] = { VR_FIELD_messages, VR_FIELD_prompt, VR_FIELD_input };
-    const char *name = vr_request_field_name(needs[kind]);
-    return vr_request_get(body, needs[kind]) ||
-           vr_refuse(p, name, "missing_required_parameter", "'%s' is missing", name);
+    static const enum vr_request_field needs[VR_N_REQUEST_KINDS][2] = { { VR_FIELD_messages, VR_FIELD_messages },
+                                                                        { VR_FIELD_prompt, VR_FIELD_prompt },
+                                                                        { VR_FIELD_input, VR_FIELD_input },
+                                                                        { VR_FIELD_query, VR_FIELD_documents } };
+    for (size_t i = 0; i < VR_COUNT(needs[kind]); i++) {
+        const char *name = vr_request_field_name(needs[kind][i]);
+        if (!vr_request_get(body, needs[kind][i]))
+            return vr_refuse(p, name, "missing_required_parameter", "'%s' is missing", name);
+    }
+    return true;
 }
 
-static size_t count_texts(const json_t *v)
-{
-    return json_is_array(v) && !json_is_integer(json_array_get(v, 0)) ? json_array_size(v) : 1;
-}
+static size_t count_texts(const json_t *v) { return vr_is_one_text(v) ? 1 : json_array_size(v); }
 
 size_t vr_request_choices(const json_t *body, enum vr_request_kind kind)
 {
     const json_t *n = GET(n);
-    if (kind == VR_EMBEDDING) return 1;
+    if (vr_request_is_pooled(kind)) return 1;
     return (n ? (size_t)json_integer_value(n) : 1) * (kind == VR_COMPLETION ? count_texts(GET(prompt)) : 1);
+}
+
+/* Infilling needs both sides of the place, and one text. */
+static bool check_infill(const json_t *body, struct vr_refusal *p)
+{
+    if (!GET(input_prefix) && !GET(input_suffix) && !GET(input_extra)) return true;
+    const char *missing = !GET(input_prefix) ? "input_prefix" : !GET(input_suffix) ? "input_suffix" : NULL;
+    if (missing) return vr_refuse(p, missing, "missing_required_parameter", "'%s' is missing", missing);
+    return json_is_string(GET(prompt)) ||
+           vr_refuse(p, "prompt", "invalid_type", "'prompt' must be a string beside 'input_prefix'");
 }
 
 static bool together(const json_t *body, enum vr_request_kind kind, struct vr_refusal *p)
 {
-    if (!required(body, kind, p)) return false;
-    if (GET(stream_options) && !json_is_true(GET(stream)))
-        return vr_refuse(p, "stream_options", "invalid_value", "'stream_options' needs 'stream': true");
+    if (!required(body, kind, p) || (kind == VR_COMPLETION && !check_infill(body, p))) return false;
     if (GET(grammar) && GET(response_format))
         return vr_refuse(p, "grammar", "invalid_value", "give 'grammar' or 'response_format', not both");
     if (kind == VR_COMPLETION && json_is_true(GET(echo)) && GET(top_logprobs_of_completion))
@@ -375,10 +503,75 @@ static bool together(const json_t *body, enum vr_request_kind kind, struct vr_re
     return kind != VR_CHAT || vr_check_chat_together(body, p);
 }
 
+/* A schema by itself is the format that has it; all others are the same value under another name. */
+static json_t *renamed(const struct field *f, json_t *v)
+{
+    if (f != &fields[VR_FIELD_json_schema]) return json_incref(v);
+    return json_pack("{s:s,s:{s:s,s:O}}", "type", "json_schema", "json_schema", "name", "answer", "schema", v);
+}
+
+/* Fields that llama.cpp has under a name of its own. */
+static bool rename_fields(json_t *body, unsigned kind, struct vr_refusal *p)
+{
+    for (size_t i = 0; i < VR_COUNT(fields); i++) {
+        const struct field *f = &fields[i];
+        json_t *v = json_object_get(body, f->name);
+        if (f->use != USE_SAME || !(f->kinds & kind) || !v || json_is_null(v)) continue;
+        if (!f->check(v, f->name, p) || !check_range(f, v, p)) return false;
+        json_t *same = renamed(f, v), *other = json_object_get(body, f->text);
+        if (same && other && !json_is_null(other) && !json_equal(same, other)) {
+            json_decref(same);
+            return vr_refuse(p, f->name, "invalid_value", "give '%s' or '%s', not both", f->name, f->text);
+        }
+        if (json_object_set_new(body, f->text, same) != 0) return vr_refuse_nomem(p);
+        json_object_del(body, f->name);
+    }
+    return true;
+}
+
+/* Forms that mean what another one does: 40.0 is 40, and a limit of -1 is none. */
+static bool even_out(json_t *body, unsigned kind, struct vr_refusal *p)
+{
+    const char *name;
+    json_t *v;
+    void *next;
+    json_object_foreach_safe(body, next, name, v)
+    {
+        const struct field *f = find(name, kind);
+        double x = json_real_value(v);
+        bool limit = f == &fields[VR_FIELD_max_tokens] || f == &fields[VR_FIELD_max_completion_tokens] ||
+                     f == &fields[VR_FIELD_n_predict];
+        json_t *same = NULL;
+        if (f && f->check == check_INT && json_is_real(v) && x == trunc(x) && fabs(x) < 0x1p53)
+            same = json_integer((json_int_t)x);
+        else if (limit && json_is_integer(v) && json_integer_value(v) == -1)
+            same = json_integer(1 << 30);
+        if (same && json_object_set_new(body, name, same) != 0) return vr_refuse_nomem(p);
+    }
+    return true;
+}
+
+/* A prompt with a suffix, as OpenAI's API and Ollama's have it, is what /infill calls prefix and suffix. */
+static bool read_suffix(json_t *body, enum vr_request_kind kind, struct vr_refusal *p)
+{
+    json_t *suffix = json_object_get(body, "suffix"), *prompt = GET(prompt);
+    if (kind != VR_COMPLETION || json_string_length(suffix) == 0) return true;
+    if (!json_is_string(prompt) || GET(input_prefix) || json_is_true(GET(echo)))
+        return vr_refuse(p, "suffix", "invalid_value",
+                         "'suffix' needs a 'prompt' that is a string, without 'input_prefix' and 'echo'");
+    if (json_object_set(body, "input_prefix", prompt) != 0 || json_object_set(body, "input_suffix", suffix) != 0 ||
+        json_object_set_new(body, "prompt", json_string("")) != 0)
+        return vr_refuse_nomem(p);
+    json_object_del(body, "suffix");
+    return true;
+}
+
 bool vr_request_check(json_t *body, enum vr_request_kind kind, struct vr_refusal *p)
 {
     const char *name;
     json_t *v;
+    if (!even_out(body, 1u << kind, p) || !rename_fields(body, 1u << kind, p) || !read_suffix(body, kind, p))
+        return false;
     json_object_foreach(body, name, v) if (!check_field(name, v, 1u << kind, p)) return false;
     return together(body, kind, p);
 }

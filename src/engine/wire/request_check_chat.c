@@ -10,6 +10,7 @@
 #include "engine/wire/limits.h"
 #include "engine/wire/picture.h"
 #include "engine/wire/schema.h"
+#include "engine/wire/schema_forms.h"
 
 #define MAX_PARTS 1024
 #define MAX_CALLS 128
@@ -20,6 +21,19 @@
     snprintf(name, sizeof name, __VA_ARGS__)
 
 static bool is_absent(const json_t *v) { return !v || json_is_null(v); }
+
+static bool is_one_of(const char *word, const char *const *all, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(word, all[i]) == 0) return true;
+    return false;
+}
+
+static void note_key(const char *path, const char *key, struct vr_refusal *p)
+{
+    PATH(at, "%.50s.%.40s", path, key);
+    vr_notes_add(p->notes, at);
+}
 
 static bool is_name(const char *s)
 {
@@ -60,7 +74,20 @@ static bool check_picture(const json_t *part, const char *path, size_t *n_pictur
     return vr_refuse(p, path, "invalid_value", "'%s': %s", path, why.msg);
 }
 
-/* Parts of text, one kind of which every template knows, and pictures. */
+/* {"data": base64, "format": "wav"}; what the file is, its bytes say. */
+static bool check_sound(const json_t *part, const char *path, size_t *n_pictures, struct vr_refusal *p)
+{
+    const json_t *audio = json_object_get(part, "input_audio"), *data = json_object_get(audio, "data");
+    const char *format = json_string_value(json_object_get(audio, "format"));
+    if (json_string_length(data) == 0)
+        return vr_refuse(p, path, "invalid_type", "'%s.input_audio.data' must be a file as base64", path);
+    if (format && strcmp(format, "wav") != 0 && strcmp(format, "mp3") != 0 && strcmp(format, "flac") != 0)
+        return vr_refuse(p, path, "invalid_value", "'%s.input_audio.format' must be wav, mp3 or flac", path);
+    return ++*n_pictures <= VR_MOST_PICTURES ||
+           vr_refuse(p, path, "too_many", "'%s': there are more than %d images and sounds", path, VR_MOST_PICTURES);
+}
+
+/* Parts of text, one kind of which every template knows, pictures and sounds. */
 static bool check_parts(const json_t *parts, bool assistant, const char *path, size_t *n_pictures, struct vr_refusal *p)
 {
     size_t n = json_array_size(parts);
@@ -78,12 +105,16 @@ static bool check_parts(const json_t *parts, bool assistant, const char *path, s
             ok = check_refusal(part, assistant, at, p);
         else if (strcmp(type, "image_url") == 0)
             ok = check_picture(part, at, n_pictures, p);
-        else if (strcmp(type, "input_audio") == 0 || strcmp(type, "file") == 0)
+        else if (strcmp(type, "input_audio") == 0)
+            ok = check_sound(part, at, n_pictures, p);
+        else if (strcmp(type, "file") == 0)
             ok = vr_refuse(p, at, "unsupported_content",
-                           "'%s' is of type %s: this server supports text and images only", at, type);
+                           "'%s' is of type %s: this server supports text, images and sound only", at, type);
         else
             ok = vr_refuse(p, at, "invalid_value", "'%s' is of type '%.40s', which is not known", at, type);
         if (!ok) return false;
+        vr_notes_add_others(p->notes, part,
+                            (const char *const[]){ "type", "text", "image_url", "input_audio", "refusal", NULL }, at);
     }
     return true;
 }
@@ -103,22 +134,29 @@ static bool check_calls(json_t *calls, const char *path, struct vr_refusal *p)
         if (!check_text(call, "id", at, p) || !check_text(function, "name", inner, p) ||
             !check_text(function, "arguments", inner, p))
             return false;
+        /* a call without arguments: templates want an object */
+        if (json_string_length(json_object_get(function, "arguments")) == 0 &&
+            json_object_set_new(function, "arguments", json_string("{}")) != 0)
+            return vr_refuse_nomem(p);
     }
     return true;
 }
 
-/* Fields of a message that the engine gets; the others are taken away. */
-static void keep_known(json_t *message)
+/* Fields of a message that the engine gets; the others are taken away, and those that OpenAI does not put there itself
+ * are noted. */
+static void keep_known(json_t *message, const char *path, struct vr_refusal *p)
 {
     static const char *const known[] = { "role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content" };
+    static const char *const usual[] = { "refusal", "annotations", "audio", "function_call" };
     const char *key;
     json_t *v;
     void *next;
     json_object_foreach_safe(message, next, key, v)
     {
-        bool keep = false;
-        for (size_t i = 0; i < VR_COUNT(known); i++) keep = keep || strcmp(key, known[i]) == 0;
-        if (!keep || (json_is_null(v) && strcmp(key, "content") != 0)) json_object_del(message, key);
+        bool keep = is_one_of(key, known, VR_COUNT(known)), null = json_is_null(v);
+        if (keep && !(null && strcmp(key, "content") != 0)) continue;
+        if (!keep && !null && !is_one_of(key, usual, VR_COUNT(usual))) note_key(path, key, p);
+        json_object_del(message, key);
     }
 }
 
@@ -161,7 +199,7 @@ static bool check_message(json_t *m, const char *path, size_t *n_pictures, struc
     if (!is_absent(json_object_get(m, "reasoning_content")) && !check_text(m, "reasoning_content", path, p))
         return false;
     if (!check_content(m, assistant, path, n_pictures, p)) return false;
-    keep_known(m);
+    keep_known(m, path, p);
     return true;
 }
 
@@ -180,13 +218,14 @@ bool vr_check_messages(json_t *v, const char *path, struct vr_refusal *p)
 }
 
 /* strict: the answer must obey, so a keyword that cannot be enforced is refused. Otherwise depth and size alone. */
-static bool check_schema(json_t *v, bool strict, const char *path, struct vr_refusal *p)
+static bool check_schema(json_t *v, enum vr_schema_of of, bool strict, const char *path, struct vr_refusal *p)
 {
     struct vr_err why;
     if (!json_is_object(v)) return vr_refuse(p, path, "invalid_type", "'%s' must be a JSON schema", path);
     if (json_dumpb(v, NULL, 0, JSON_COMPACT) > VR_MOST_SCHEMA_BYTES)
         return vr_refuse(p, path, "schema_too_large", "'%s' has more than %d bytes", path, VR_MOST_SCHEMA_BYTES);
-    if (strict && !vr_schema_check(v, NULL, NULL, &why))
+    if (strict && !vr_schema_rewrite(v)) return vr_refuse_nomem(p);
+    if (strict && !vr_schema_check(v, of, NULL, NULL, &why))
         return vr_refuse(p, path, "invalid_schema", "'%s': %.300s", path, why.msg);
     return true;
 }
@@ -213,8 +252,11 @@ bool vr_check_tools(json_t *v, const char *path, struct vr_refusal *p)
         if (!is_absent(json_object_get(function, "description")) &&
             !json_is_string(json_object_get(function, "description")))
             return vr_refuse(p, at, "invalid_type", "'%s.function.description' must be a string", at);
+        vr_notes_add_others(p->notes, tool, (const char *const[]){ "type", "function", NULL }, at);
+        vr_notes_add_others(p->notes, function,
+                            (const char *const[]){ "name", "description", "parameters", "strict", NULL }, at);
         if (is_absent(parameters)) continue;
-        if (!check_schema(parameters, json_is_true(strict), inner, p)) return false;
+        if (!check_schema(parameters, VR_SCHEMA_TOOL, json_is_true(strict), inner, p)) return false;
     }
     if (json_dumpb(v, NULL, 0, JSON_COMPACT) <= VR_MOST_TOOLS_BYTES) return true;
     return vr_refuse(p, path, "too_large", "'%s' has more than %d bytes", path, VR_MOST_TOOLS_BYTES);
@@ -234,13 +276,24 @@ bool vr_check_tool_choice(json_t *v, const char *path, struct vr_refusal *p)
 bool vr_check_response_format(json_t *v, const char *path, struct vr_refusal *p)
 {
     const char *type = json_string_value(json_object_get(v, "type"));
+    json_t *beside = json_object_get(v, "schema");
+    vr_notes_add_others(p->notes, v, (const char *const[]){ "type", "json_schema", "schema", NULL }, path);
+    vr_notes_add_others(p->notes, json_object_get(v, "json_schema"),
+                        (const char *const[]){ "name", "description", "schema", "strict", NULL }, path);
+    if (type && strcmp(type, "json_object") == 0 && !is_absent(beside)) { /* llama.cpp's way to give one: it counts */
+        json_t *wrapped = json_pack("{s:s,s:O}", "name", "answer", "schema", beside);
+        if (json_object_set_new(v, "json_schema", wrapped) != 0 ||
+            json_object_set_new(v, "type", json_string("json_schema")) != 0)
+            return vr_refuse_nomem(p);
+        type = "json_schema";
+    }
     if (type && (strcmp(type, "text") == 0 || strcmp(type, "json_object") == 0)) return true;
     if (!type || strcmp(type, "json_schema") != 0)
         return vr_refuse(p, path, "invalid_value", "'%s.type' must be text, json_object or json_schema", path);
     json_t *format = json_object_get(v, "json_schema"), *schema = json_object_get(format, "schema");
     if (!schema) return vr_refuse(p, path, "missing_required_parameter", "'%s.json_schema.schema' is missing", path);
     PATH(at, "%.60s.json_schema.schema", path);
-    return check_schema(schema, true, at, p);
+    return check_schema(schema, VR_SCHEMA_ANSWER, true, at, p);
 }
 
 static const char *tool_name(const json_t *tool)
@@ -260,6 +313,20 @@ static bool check_choice_of(const json_t *tools, const json_t *choice, struct vr
     return vr_refuse(p, "tool_choice", "invalid_value", "'tool_choice' names a function that is not in 'tools'");
 }
 
+/* What the assistant began to say can be continued; calls that it made cannot. */
+static bool check_continued(const json_t *body, struct vr_refusal *p)
+{
+    const json_t *messages = vr_request_get(body, VR_FIELD_messages);
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const char *role = json_string_value(json_object_get(last, "role")), *field = "continue_final_message";
+    if (!json_is_true(vr_request_get(body, VR_FIELD_continue_final_message))) return true;
+    if (json_is_true(vr_request_get(body, VR_FIELD_add_generation_prompt)))
+        return vr_refuse(p, field, "invalid_value", "give '%s' or 'add_generation_prompt', not both", field);
+    if (strcmp(role, "assistant") == 0 && json_array_size(json_object_get(last, "tool_calls")) == 0) return true;
+    return vr_refuse(p, field, "invalid_value", "'%s' needs a last message of the assistant, without tool calls",
+                     field);
+}
+
 bool vr_check_chat_together(const json_t *body, struct vr_refusal *p)
 {
 #define GET(field) vr_request_get(body, VR_FIELD_##field)
@@ -268,9 +335,10 @@ bool vr_check_chat_together(const json_t *body, struct vr_refusal *p)
     const char *word = json_string_value(choice);
     if (GET(top_logprobs) && !json_is_true(GET(logprobs)))
         return vr_refuse(p, "top_logprobs", "invalid_value", "'top_logprobs' needs 'logprobs': true");
-    if (GET(max_tokens) && GET(max_completion_tokens))
-        return vr_refuse(p, "max_tokens", "invalid_value", "give 'max_tokens' or 'max_completion_tokens', not both");
-    if (!check_choice_of(tools, choice, p)) return false;
+    if (GET(max_tokens) && GET(max_completion_tokens) && !json_equal(GET(max_tokens), GET(max_completion_tokens)))
+        return vr_refuse(p, "max_tokens", "invalid_value",
+                         "'max_tokens' and 'max_completion_tokens' are not the same: give one of them");
+    if (!check_choice_of(tools, choice, p) || !check_continued(body, p)) return false;
     if (json_array_size(tools) == 0) return true;
     if (GET(grammar)) return vr_refuse(p, "grammar", "invalid_value", "give 'grammar' or 'tools', not both");
     if (format && strcmp(format, "text") != 0 && !(word && strcmp(word, "none") == 0))

@@ -7,9 +7,12 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "engine/grammar/gbnf.h"
 #include "engine/wire/limits.h"
+#include "engine/wire/schema_forms.h"
+#include "engine/wire/schema_numbers.h"
 
-enum where { NOTE, DEFS, ALONE, VALUE, TYPE, OBJECT, ARRAY, STRING, FORMAT, INTEGER };
+enum where { NOTE, DEFS, ALONE, VALUE, TYPE, OBJECT, ARRAY, STRING, FORMAT, LIMIT };
 
 static const struct keyword {
     const char *name;
@@ -33,6 +36,7 @@ static const struct {
 
 struct walk {
     const json_t *root;
+    enum vr_schema_of of;
     vr_pattern_fn *pattern_ok;
     void *ctx;
     struct vr_buf path;
@@ -111,9 +115,9 @@ static bool read_count(struct walk *w, const json_t *node, const char *key, json
     if (!json_is_integer(v) || json_integer_value(v) < 0)
         return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" must be a non-negative integer", place(w), key);
     *out = json_integer_value(v);
-    if (*out > VR_MOST_GRAMMAR_REPEAT)
+    if (*out > VR_GBNF_MOST_REPEAT)
         return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" is more than %d, which cannot be enforced", place(w), key,
-                       VR_MOST_GRAMMAR_REPEAT);
+                       VR_GBNF_MOST_REPEAT);
     return true;
 }
 
@@ -134,7 +138,7 @@ static bool check_string(struct walk *w, const json_t *node)
     if (json_object_get(node, "minLength") || json_object_get(node, "maxLength"))
         return vr_fail(w->err, VR_EUSAGE, "%s: \"pattern\" and a length cannot both be enforced", place(w));
     if (!json_is_string(pattern)) return vr_fail(w->err, VR_EUSAGE, "%s: \"pattern\" must be a string", place(w));
-    if (json_string_length(pattern) > VR_MOST_PATTERN_BYTES)
+    if (!w->pattern_ok && json_string_length(pattern) > VR_MOST_PATTERN_BYTES) /* as it came (pattern.h) */
         return vr_fail(w->err, VR_EUSAGE, "%s: \"pattern\" has %zu bytes, at most %d", place(w),
                        json_string_length(pattern), VR_MOST_PATTERN_BYTES);
     if (!w->pattern_ok) return true;
@@ -143,20 +147,30 @@ static bool check_string(struct walk *w, const json_t *node)
     return vr_fail(w->err, VR_EUSAGE, "%s: %s", place(w), why.msg);
 }
 
-static bool check_integer(struct walk *w, const json_t *node)
+/* Of numbers that need not be whole. */
+static bool check_range(struct walk *w, const json_t *node)
+{
+    struct vr_number_limits l = vr_number_limits(node);
+    struct vr_err why = { 0 };
+    if (isinf(l.low) && isinf(l.high)) return true;
+    return vr_number_limits_ok(&l, &why) || vr_fail(w->err, VR_EUSAGE, "%s: %s", place(w), why.msg);
+}
+
+static bool check_limits(struct walk *w, const json_t *node, bool whole)
 {
     static const char *const keys[] = { "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum" };
     double v[4] = { NAN, NAN, NAN, NAN };
     for (size_t i = 0; i < 4; i++) {
         const json_t *j = json_object_get(node, keys[i]);
         if (!j) continue;
-        if (!json_is_number(j) || fabs(json_number_value(j)) > 0x1p53)
+        if (!json_is_number(j) || (whole && fabs(json_number_value(j)) > 0x1p53))
             return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" must be a number within 2^53", place(w), keys[i]);
         v[i] = json_number_value(j);
     }
     for (size_t i = 0; i < 4; i += 2)
         if (!isnan(v[i]) && !isnan(v[i + 1]))
             return vr_fail(w->err, VR_EUSAGE, "%s: both \"%s\" and \"%s\"", place(w), keys[i], keys[i + 1]);
+    if (!whole) return check_range(w, node);
     double low = !isnan(v[0]) ? ceil(v[0]) : floor(v[1]) + 1, high = !isnan(v[2]) ? floor(v[2]) : ceil(v[3]) - 1;
     if (low > high) return vr_fail(w->err, VR_EUSAGE, "%s: no number satisfies these limits", place(w));
     return true;
@@ -245,10 +259,14 @@ static bool check_keywords(struct walk *w, const json_t *node, unsigned set, con
         if (!k && strncmp(name, "x-", 2) == 0) continue;
         if (!k)
             return vr_fail(w->err, VR_EUSAGE, "%s: \"%.80s\" cannot be enforced%s", place(w), name,
-                           strcmp(name, "oneOf") == 0 ? "; use \"anyOf\"" : "");
+                           strcmp(name, "oneOf") == 0   ? ": a value could match two of its branches; use \"anyOf\""
+                           : strcmp(name, "allOf") == 0 ? ": its parts contradict or close each other"
+                                                        : "");
         if (k->where == ALONE || (k->where == VALUE && !*decides)) *decides = k->name;
-        if (k->where == INTEGER && (!set || set & T_NUMBER))
-            return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" can be enforced for integers only", place(w), name);
+        if (k->where == LIMIT && !set)
+            return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" needs \"type\": number or integer", place(w), name);
+        if (k->where == LIMIT && set & T_NUMBER && w->of == VR_SCHEMA_TOOL)
+            return vr_fail(w->err, VR_EUSAGE, "%s: \"%s\" of a tool can be enforced for integers only", place(w), name);
     }
     if (!*decides) return true;
     bool alone = find(*decides)->where == ALONE;
@@ -271,16 +289,8 @@ static bool check_ref(struct walk *w, const json_t *ref)
     if (strncmp(s, "#/$defs/", 8) != 0 && strncmp(s, "#/definitions/", 14) != 0 && strncmp(s, "#/properties/", 13) != 0)
         return vr_fail(w->err, VR_EUSAGE, "%s: \"$ref\" must point to \"$defs\" or \"properties\": %.200s", place(w),
                        s);
-    const json_t *at = w->root;
-    for (const char *part = s + 2; at && part;) {
-        const char *end = strchrnul(part, '/');
-        char key[256];
-        if ((size_t)(end - part) >= sizeof key) return vr_fail(w->err, VR_EUSAGE, "%s: \"$ref\" is too long", place(w));
-        snprintf(key, sizeof key, "%.*s", (int)(end - part), part);
-        at = json_is_array(at) ? json_array_get(at, (size_t)strtoul(key, NULL, 10)) : json_object_get(at, key);
-        part = *end ? end + 1 : NULL;
-    }
-    if (!json_is_object(at)) return vr_fail(w->err, VR_EUSAGE, "%s: \"$ref\" points to nothing: %.200s", place(w), s);
+    if (!json_is_object(vr_schema_target(w->root, s)))
+        return vr_fail(w->err, VR_EUSAGE, "%s: \"$ref\" points to nothing: %.200s", place(w), s);
     return true;
 }
 
@@ -302,13 +312,14 @@ static bool visit(struct walk *w, const json_t *node, unsigned depth)
         return visit_all(w, node, depth, "anyOf");
     }
     if (decides) return check_value(w, node, set);
-    return (set && !(set & T_INTEGER) ? true : check_integer(w, node)) && check_string(w, node) &&
-           check_array(w, node, depth) && check_object(w, node, depth);
+    return (set && !(set & (T_INTEGER | T_NUMBER)) ? true : check_limits(w, node, !(set & T_NUMBER))) &&
+           check_string(w, node) && check_array(w, node, depth) && check_object(w, node, depth);
 }
 
-bool vr_schema_check(const json_t *schema, vr_pattern_fn *pattern_ok, void *ctx, struct vr_err *err)
+bool vr_schema_check(const json_t *schema, enum vr_schema_of of, vr_pattern_fn *pattern_ok, void *ctx,
+                     struct vr_err *err)
 {
-    struct walk w = { .root = schema, .pattern_ok = pattern_ok, .ctx = ctx, .err = err };
+    struct walk w = { .root = schema, .of = of, .pattern_ok = pattern_ok, .ctx = ctx, .err = err };
     w.path.max = 4096;
     bool ok = visit(&w, schema, 0);
     vr_buf_done(&w.path);

@@ -11,7 +11,11 @@
  * knows. */
 typedef bool vr_pattern_fn(void *ctx, const char *pattern, struct vr_err *err);
 
+/* What the schema is of. Limits of numbers that need not be whole are enforced in answers alone (schema_numbers.h). */
+enum vr_schema_of { VR_SCHEMA_ANSWER, VR_SCHEMA_TOOL };
+
 /* True when every constraint in `schema` will be enforced. pattern_ok may be NULL: patterns are not looked at. */
-bool vr_schema_check(const json_t *schema, vr_pattern_fn *pattern_ok, void *ctx, struct vr_err *err) VR_MUST_CHECK;
+bool vr_schema_check(const json_t *schema, enum vr_schema_of of, vr_pattern_fn *pattern_ok, void *ctx,
+                     struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -2,9 +2,11 @@
 #include "engine/wire/wire.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/json.h"
+#include "engine/wire/request_check.h"
 
 static const struct {
     const char *name;
@@ -111,20 +113,21 @@ void vr_wire_close(struct vr_buf *out, size_t at)
 
 /* --- payloads --- */
 
-enum { BEGIN_BYTES = 8, DELTA_HEAD = 2, END_BYTES = 36, RESULT_HEAD = 12, ERROR_HEAD = 2 };
+enum { BEGIN_BYTES = 12, DELTA_HEAD = 2, END_BYTES = 40, RESULT_HEAD = 12, ERROR_HEAD = 2, PULSE_BYTES = 16 };
 
 void vr_wire_add_begin(struct vr_buf *out, uint32_t id, const struct vr_wire_begin *b)
 {
     uint8_t p[BEGIN_BYTES];
     put32(p, b->prompt_tokens);
     put32(p + 4, b->cached_tokens);
+    put32(p + 8, b->slot);
     vr_wire_add(out, VR_WIRE_BEGIN, id, p, sizeof p);
 }
 
 bool vr_wire_get_begin(const struct vr_frame *f, struct vr_wire_begin *out)
 {
     if (f->kind != VR_WIRE_BEGIN || f->n != BEGIN_BYTES) return false;
-    *out = (struct vr_wire_begin){ get32(f->data), get32(f->data + 4) };
+    *out = (struct vr_wire_begin){ get32(f->data), get32(f->data + 4), get32(f->data + 8) };
     return true;
 }
 
@@ -152,9 +155,10 @@ void vr_wire_add_end(struct vr_buf *out, uint32_t id, const struct vr_wire_end *
     put32(p + 12, e->cached_tokens);
     put32(p + 16, e->drafted_tokens);
     put32(p + 20, e->accepted_tokens);
-    putf(p + 24, e->queue_ms);
-    putf(p + 28, e->prompt_ms);
-    putf(p + 32, e->text_ms);
+    put32(p + 24, e->slot);
+    putf(p + 28, e->queue_ms);
+    putf(p + 32, e->prompt_ms);
+    putf(p + 36, e->text_ms);
     vr_wire_add(out, VR_WIRE_END, id, p, sizeof p);
 }
 
@@ -170,9 +174,10 @@ bool vr_wire_get_end(const struct vr_frame *f, struct vr_wire_end *out)
                                  .cached_tokens = get32(p + 12),
                                  .drafted_tokens = get32(p + 16),
                                  .accepted_tokens = get32(p + 20),
-                                 .queue_ms = getf(p + 24),
-                                 .prompt_ms = getf(p + 28),
-                                 .text_ms = getf(p + 32) };
+                                 .slot = get32(p + 24),
+                                 .queue_ms = getf(p + 28),
+                                 .prompt_ms = getf(p + 32),
+                                 .text_ms = getf(p + 36) };
     return true;
 }
 
@@ -207,8 +212,8 @@ static void add_string_or_null(struct vr_buf *out, const char *s)
         vr_buf_adds(out, "null");
 }
 
-void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *param, const char *code,
-                       const char *message)
+static size_t open_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *param, const char *code,
+                         const char *message)
 {
     const uint8_t p[ERROR_HEAD] = { (uint8_t)status, (uint8_t)(status >> 8) };
     size_t at = vr_wire_open(out, VR_WIRE_ERROR, id);
@@ -219,6 +224,21 @@ void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const c
     add_string_or_null(out, param);
     vr_buf_adds(out, ",\"code\":");
     add_string_or_null(out, code);
+    return at;
+}
+
+void vr_wire_add_error(struct vr_buf *out, uint32_t id, uint16_t status, const char *param, const char *code,
+                       const char *message)
+{
+    size_t at = open_error(out, id, status, param, code, message);
+    vr_buf_adds(out, "}");
+    vr_wire_close(out, at);
+}
+
+void vr_wire_add_refusal(struct vr_buf *out, uint32_t id, const struct vr_refusal *why)
+{
+    size_t at = open_error(out, id, (uint16_t)why->status, why->param[0] ? why->param : NULL, why->code, why->message);
+    if (why->n_ctx) vr_buf_addf(out, ",\"n_prompt_tokens\":%u,\"n_ctx\":%u", why->n_prompt, why->n_ctx);
     vr_buf_adds(out, "}");
     vr_wire_close(out, at);
 }
@@ -243,4 +263,65 @@ bool vr_wire_get_stop(const struct vr_frame *f, uint32_t *ms)
     if (f->kind != VR_WIRE_STOP || f->n != 4) return false;
     *ms = get32(f->data);
     return true;
+}
+
+void vr_wire_add_lora(struct vr_buf *out, const float *scales, size_t n)
+{
+    size_t at = vr_wire_open(out, VR_WIRE_LORA, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint8_t p[4];
+        putf(p, scales[i]);
+        vr_buf_add(out, p, sizeof p);
+    }
+    vr_wire_close(out, at);
+}
+
+bool vr_wire_get_lora(const struct vr_frame *f, float *scales, size_t n)
+{
+    if (f->kind != VR_WIRE_LORA || f->n != 4 * n) return false;
+    for (size_t i = 0; i < n; i++) {
+        scales[i] = getf(f->data + 4 * i);
+        if (!isfinite(scales[i])) return false;
+    }
+    return true;
+}
+
+void vr_wire_add_pulse(struct vr_buf *out, const struct vr_wire_pulse *v)
+{
+    uint8_t p[PULSE_BYTES];
+    put32(p, v->stalled_ms);
+    put32(p + 4, v->preparing);
+    put32(p + 8, v->oldest_ms);
+    put32(p + 12, v->killed);
+    vr_wire_add(out, VR_WIRE_PULSE, 0, p, sizeof p);
+}
+
+bool vr_wire_get_pulse(const struct vr_frame *f, struct vr_wire_pulse *out)
+{
+    if (f->kind != VR_WIRE_PULSE || f->n != PULSE_BYTES) return false;
+    *out = (struct vr_wire_pulse){ get32(f->data), get32(f->data + 4), get32(f->data + 8), get32(f->data + 12) };
+    return true;
+}
+
+/* The number that ends before *end, behind `name`; *end is then before that. False: it is something else. */
+static bool number_before(const char *json, size_t *end, const char *name, uint64_t *out)
+{
+    const uint64_t most = UINT64_C(1000000000000000000); /* nineteen digits */
+    size_t at = *end, n_name = strlen(name);
+    uint64_t value = 0, unit = 1;
+    for (; at > 0 && json[at - 1] >= '0' && json[at - 1] <= '9' && unit <= most; unit *= 10)
+        value += unit * (uint64_t)(json[--at] - '0');
+    if (unit == 1 || at < n_name || memcmp(json + at - n_name, name, n_name) != 0) return false;
+    *end = at - n_name;
+    *out = value;
+    return true;
+}
+
+struct vr_whose vr_wire_whose(const char *json, size_t n)
+{
+    struct vr_whose w;
+    if (n == 0 || json[--n] != '}' || !number_before(json, &n, ",\"tenant\":", &w.tenant) ||
+        !number_before(json, &n, ",\"client\":", &w.client))
+        return (struct vr_whose){ 0 };
+    return w;
 }

@@ -3,24 +3,45 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "server/api/which_model.h"
 #include "server/front.h"
 #include "server/http/routes.h"
 
-static const char *state_of(const struct vr_front *f)
+/* A server that loads models on demand is well while it listens. */
+static bool is_well(const struct vr_served *m)
 {
-    if (f->stopping) return "stopping";
-    return f->engine.state == VR_WORKER_READY ? "ok" : vr_worker_state_name(f->engine.state);
+    const struct vr_front *f = m->front;
+    return !f->stopping && (f->config->on_demand || m->engine.state == VR_WORKER_READY);
+}
+
+static const char *state_of(const struct vr_served *m)
+{
+    if (m->front->stopping) return "stopping";
+    return is_well(m) ? "ok" : vr_worker_state_name(m->engine.state);
+}
+
+static void add_counts(struct vr_buf *out, const struct vr_front *f)
+{
+    unsigned ready = 0, coming = 0;
+    for (size_t i = 0; i < f->n_models; i++) {
+        ready += f->models[i].engine.state == VR_WORKER_READY;
+        coming += f->models[i].engine.state == VR_WORKER_LOADING || f->models[i].stay.wanted_ms;
+    }
+    vr_buf_addf(out, ",\"models\":{\"all\":%zu,\"ready\":%u,\"loading\":%u}", f->n_models, ready, coming);
 }
 
 void vr_answer_health(struct vr_conn *c, const struct vr_incoming *r)
 {
     (void)r;
-    const struct vr_front *f = c->front;
-    const struct vr_worker *e = &f->engine;
-    bool ok = e->state == VR_WORKER_READY && !f->stopping;
+    struct vr_front *f = c->front;
+    const struct vr_served *m = vr_served_default(f, true);
+    const struct vr_worker *e = &m->engine;
+    bool ok = is_well(m);
     VR_AUTO_BUF out = { 0 };
-    vr_buf_addf(&out, "{\"status\":\"%s\"", state_of(f));
-    if (e->state == VR_WORKER_LOADING) vr_buf_addf(&out, ",\"percent\":%d,\"stage\":\"%s\"", e->percent, e->stage);
+    vr_buf_addf(&out, "{\"status\":\"%s\"", state_of(m));
+    if (f->config->on_demand) add_counts(&out, f);
+    if (!ok && e->state == VR_WORKER_LOADING)
+        vr_buf_addf(&out, ",\"percent\":%d,\"stage\":\"%s\"", e->percent, e->stage);
     if (!ok && *e->trouble) {
         vr_buf_adds(&out, ",\"reason\":");
         vr_json_add_string(&out, e->trouble);
@@ -39,18 +60,19 @@ void vr_answer_metrics(struct vr_conn *c, const struct vr_incoming *r)
 
 void vr_answer_api_plan(struct vr_conn *c, const struct vr_incoming *r)
 {
-    (void)r;
-    const struct vr_buf *plan = &c->front->engine.load->plan_json;
-    if (plan->n == 0) {
-        vr_reply_error(c, 404, NULL, "no_plan", "there is no plan for this model");
+    const struct vr_served *m = vr_which_queried(c, r);
+    if (!m) return;
+    const struct vr_buf *plan = m->engine.load ? &m->engine.load->plan_json : NULL;
+    if (!plan || plan->n == 0) {
+        vr_reply_error(c, 404, NULL, "no_plan", "there is no plan for this model%s",
+                       plan ? "" : " yet: it has not been loaded");
         return;
     }
     vr_reply(c, 200, "application/json", NULL, plan->data, plan->n);
 }
 
-static void add_engine(struct vr_buf *out, const struct vr_front *f)
+static void add_engine(struct vr_buf *out, const struct vr_worker *e)
 {
-    const struct vr_worker *e = &f->engine;
     vr_buf_addf(out, "\"engine\":{\"state\":\"%s\",\"percent\":%d,\"stage\":", vr_worker_state_name(e->state),
                 e->percent);
     vr_json_add_string(out, e->stage);
@@ -69,20 +91,21 @@ static void add_engine(struct vr_buf *out, const struct vr_front *f)
 
 void vr_answer_api_status(struct vr_conn *c, const struct vr_incoming *r)
 {
-    (void)r;
     const struct vr_front *f = c->front;
+    const struct vr_served *m = vr_which_queried(c, r);
+    if (!m) return;
     VR_AUTO_BUF out = { 0 };
-    vr_buf_addf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"model\":%s,\"uptime_s\":%.1f,", state_of(f), VR_VERSION,
-                vr_buf_str(&f->model_json), (double)(vr_now_ms() - f->started_ms) / 1e3);
+    vr_buf_addf(&out, "{\"status\":\"%s\",\"version\":\"%s\",\"model\":%s,\"uptime_s\":%.1f,", state_of(m), VR_VERSION,
+                vr_buf_str(&m->id_json), (double)(vr_now_ms() - f->started_ms) / 1e3);
     vr_buf_addf(&out,
                 "\"connections\":%u,\"http_requests\":%" PRIu64 ",\"requests\":{\"answered\":%" PRIu64
-                ",\"in_flight\":%u,\"texts_in_flight\":%u,"
+                ",\"in_flight\":%u,\"texts_in_flight\":%u,\"waiting\":%zu,"
                 "\"max_queue\":%u,\"cancelled\":%" PRIu64 "},\"tokens\":{\"prompt\":%" PRIu64 ",\"cached\":%" PRIu64
                 ",\"text\":%" PRIu64 "},",
                 f->conns.n, f->conns.n_requests, f->metrics.request_s.n, f->calls.n, f->calls.n_texts,
-                f->config->limits.max_queue, f->metrics.cancelled, f->metrics.prompt_tokens, f->metrics.cached_tokens,
-                f->metrics.text_tokens);
-    add_engine(&out, f);
+                vr_calls_waiting(f), f->config->limits.max_queue, f->metrics.cancelled, f->metrics.prompt_tokens,
+                f->metrics.cached_tokens, f->metrics.text_tokens);
+    add_engine(&out, &m->engine);
     vr_buf_adds(&out, "}\n");
     vr_reply_buf(c, 200, "application/json", &out);
 }

@@ -1,4 +1,5 @@
-/* POST /api/plan: the plan for other cards, another context, another model: `plan --json` as a task beside the loop.
+/* POST /api/plan: the plan for other cards, another context, another model, also one on the hub: `plan --json` as a
+ * task beside the loop.
  *
  * Each field becomes one argument "--option=value", never a word of its own and never a shell's. A client that goes
  * away takes its task with it, so a page that asks again while it types has one plan in the making. */
@@ -10,10 +11,9 @@
 #include "server/api/body.h"
 #include "server/front.h"
 #include "server/http/routes.h"
-#include "server/api/model_list.h"
 
 #define MAX_TEXT   1000
-#define TIMEOUT_MS 30000
+#define TIMEOUT_MS 60000
 #define MAX_OUTPUT (4 << 20)
 
 static const struct {
@@ -52,30 +52,43 @@ static bool add_field(struct arguments *a, const char *name, const json_t *v, st
     return vr_refuse(p, name, "unknown_field", "unknown field '%s'; docs/api.md lists the fields", name);
 }
 
-/* The file that "model" names: the one that is loaded, or one of --models-dir. */
-static bool add_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_refusal *p)
+static bool add_path(struct arguments *a, const char *path)
+{
+    vr_buf_addf(&a->words, "--model=%s", path);
+    vr_buf_addc(&a->words, '\0', 1);
+    return true;
+}
+
+/* "hf:OWNER/NAME:QUANT" asks the hub that the server's environment names, and nobody else: no URL of a client's is ever
+ * fetched. */
+static bool add_hub_model(struct arguments *a, const struct vr_front *f, const char *id, struct vr_refusal *p)
+{
+    if (strlen(id) > MAX_TEXT)
+        return vr_refuse(p, "model", "invalid_value", "'model' must be a string of at most %d bytes", MAX_TEXT);
+    if (f->config->hub_plans) return add_path(a, id);
+    vr_refuse(p, "model", "hub_plans_off",
+              "models on Hugging Face can be planned for only if the server listens on this computer alone, or was "
+              "started with --hub-plans");
+    p->status = 403;
+    return false;
+}
+
+/* The file that "model" names: one that is served, or one of --models-dir; or a model on the hub. */
+static bool add_model(struct arguments *a, struct vr_front *f, const char *id, struct vr_refusal *p)
 {
     const struct vr_server_config *c = f->config;
-    if (!id || vr_front_is_model(f, id)) {
-        vr_buf_addf(&a->words, "--model=%s", c->model_path);
-        vr_buf_addc(&a->words, '\0', 1);
-        return true;
-    }
-    struct vr_model_list list = { 0 };
-    struct vr_err err;
-    bool found = c->models_dir && vr_model_list_read(c->models_dir, &list, &err) && vr_model_list_find(&list, id);
-    vr_model_list_done(&list);
-    if (found) {
-        vr_buf_addf(&a->words, "--model=%s/%s", c->models_dir, id);
-        vr_buf_addc(&a->words, '\0', 1);
-        return true;
-    }
+    const struct vr_served *served = id ? vr_served_find(f, id) : vr_served_default(f, true);
+    if (served) return add_path(a, served->config->path);
+    if (strncmp(id, "hf:", 3) == 0) return add_hub_model(a, f, id, p);
+    const struct vr_catalog *list = vr_folder_list_get(&f->folder, c->models_dir, NULL);
+    const struct vr_listed *found = list ? vr_catalog_find(list, id, NULL) : NULL;
+    if (found && found->n_found == found->n_parts) return add_path(a, found->path);
     vr_refuse(p, "model", "model_not_found", "model '%.200s' not found; GET /api/models lists the models", id);
     p->status = 404;
     return false;
 }
 
-static bool read_ask(struct arguments *a, const struct vr_front *f, json_t *body, struct vr_refusal *p)
+static bool read_ask(struct arguments *a, struct vr_front *f, json_t *body, struct vr_refusal *p)
 {
     const char *name, *model = NULL;
     json_t *v;
@@ -106,6 +119,7 @@ static void on_done(void *ctx, const struct vr_child_end *end, const struct vr_e
     struct vr_conn *c = ctx;
     c->gone = NULL;
     c->work = NULL;
+    if (!end && err->code == VR_ENOMEM) return vr_reply_later(c, 503, 1, "busy", "%s", err->msg);
     if (!end) return vr_reply_error(c, 500, NULL, "plan_failed", "%s", err->msg);
     struct vr_err why = { 0 };
     bool planned =
@@ -134,11 +148,15 @@ void vr_answer_api_what_if(struct vr_conn *c, const struct vr_incoming *r)
     json_decref(body);
     struct vr_task *task = NULL;
     if (ok)
-        task = vr_task_start(
-            f->tasks,
-            &(struct vr_task_ask){
-                .argv = a.argv, .timeout_ms = TIMEOUT_MS, .max_output = MAX_OUTPUT, .done = on_done, .ctx = c },
-            &err);
+        task = vr_task_start(f->tasks,
+                             &(struct vr_task_ask){ .argv = a.argv,
+                                                    .timeout_ms = TIMEOUT_MS,
+                                                    .max_output = MAX_OUTPUT,
+                                                    .whose = c->client,
+                                                    .nice = VR_ASIDE_NICE,
+                                                    .done = on_done,
+                                                    .ctx = c },
+                             &err);
     vr_buf_done(&a.words);
     if (task) {
         c->work = task;

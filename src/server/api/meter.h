@@ -1,5 +1,5 @@
-/* How busy the devices are, told by a process of its own (cli/meter_process.c) that runs while somebody wants to know:
- * a driver may take seconds to answer, and the front must not wait. */
+/* How busy the devices are, told by a process of its own (cli/load/meter_process.c) that runs while somebody wants to
+ * know: a driver may take seconds to answer, and the front must not wait. */
 #ifndef VR_SERVER_API_METER_H
 #define VR_SERVER_API_METER_H
 

@@ -17,13 +17,15 @@ struct digest {
 
 struct vr_auth {
     struct digest *keys; /* digests are of one length, whatever the keys are */
+    unsigned *numbers;   /* of the keys: what is kept for a client, or for its prompts, goes by them */
+    unsigned last;       /* number that was ever given */
     size_t n_keys;
     const char *const *origins, *const *hosts;
     const char *bound;
     char own_name[256];
 };
 
-bool vr_host_is_loopback(const char *host)
+static bool is_loopback(const char *host)
 {
     struct in_addr v4;
     size_t n = strlen(host);
@@ -31,6 +33,35 @@ bool vr_host_is_loopback(const char *host)
     if (n > 10 && strcasecmp(host + n - 10, ".localhost") == 0) return true;
     if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
     return strcmp(host, "::1") == 0 || strcmp(host, "[::1]") == 0;
+}
+
+const char *vr_host_next(const char *list, char host[VR_MAX_HOST])
+{
+    size_t n = strcspn(list, ",");
+    snprintf(host, VR_MAX_HOST, "%.*s", (int)(n < VR_MAX_HOST ? n : VR_MAX_HOST - 1), list);
+    return list[n] ? list + n + 1 : NULL;
+}
+
+bool vr_hosts_are_loopback(const char *list)
+{
+    char host[VR_MAX_HOST];
+    bool all = true;
+    while (list && all) {
+        list = vr_host_next(list, host);
+        all = is_loopback(host);
+    }
+    return all;
+}
+
+static bool is_among(const char *list, const char *name)
+{
+    char host[VR_MAX_HOST];
+    bool found = false;
+    while (list && !found) {
+        list = vr_host_next(list, host);
+        found = strcasecmp(host, name) == 0;
+    }
+    return found;
 }
 
 static size_t count(const char *const *list)
@@ -47,11 +78,15 @@ struct vr_auth *vr_auth_new(const struct vr_auth_config *c, struct vr_err *err)
     struct vr_auth *a = calloc(1, sizeof *a);
     size_t n = count(c->keys);
     if (a) a->keys = calloc(n + 1, sizeof *a->keys);
-    if (!a || !a->keys) {
+    if (a) a->numbers = calloc(n + 1, sizeof *a->numbers);
+    if (!a || !a->keys || !a->numbers) {
         vr_auth_free(a);
         return VR_FAIL_NULL(err, VR_ENOMEM, "out of memory");
     }
-    for (; a->n_keys < n; a->n_keys++) digest_of(c->keys[a->n_keys], strlen(c->keys[a->n_keys]), &a->keys[a->n_keys]);
+    for (; a->n_keys < n; a->n_keys++) {
+        digest_of(c->keys[a->n_keys], strlen(c->keys[a->n_keys]), &a->keys[a->n_keys]);
+        a->numbers[a->n_keys] = ++a->last;
+    }
     a->origins = c->origins;
     a->hosts = c->hosts;
     a->bound = c->bound;
@@ -63,23 +98,57 @@ void vr_auth_free(struct vr_auth *a)
 {
     if (!a) return;
     free(a->keys);
+    free(a->numbers);
     free(a);
+}
+
+void vr_auth_follow(struct vr_auth *a, const struct vr_auth *before)
+{
+    a->last = before->last;
+    for (size_t i = 0; i < a->n_keys; i++) {
+        a->numbers[i] = 0;
+        for (size_t k = 0; k < before->n_keys && !a->numbers[i]; k++)
+            if (CRYPTO_memcmp(&a->keys[i], &before->keys[k], sizeof a->keys[i]) == 0)
+                a->numbers[i] = before->numbers[k];
+        if (!a->numbers[i]) a->numbers[i] = ++a->last;
+    }
 }
 
 bool vr_auth_has_keys(const struct vr_auth *a) { return a->n_keys > 0; }
 
-bool vr_auth_key_ok(const struct vr_auth *a, const struct vr_head *h)
+bool vr_auth_is_shared(const struct vr_auth *a)
 {
-    if (a->n_keys == 0) return true;
+    return a->n_keys == 0 ? !vr_hosts_are_loopback(a->bound) : a->n_keys > 1;
+}
+
+unsigned vr_auth_key(const struct vr_auth *a, const struct vr_head *h)
+{
+    if (a->n_keys == 0) return 0;
     struct vr_slice key = h->api_key;
     if (h->authorization.p && h->authorization.n > 7 && strncasecmp(h->authorization.p, "Bearer ", 7) == 0)
         key = (struct vr_slice){ h->authorization.p + 7, h->authorization.n - 7 };
-    if (!key.p) return false;
+    if (!key.p) return 0;
     struct digest d;
     digest_of(key.p, key.n, &d);
-    int found = 0;
-    for (size_t i = 0; i < a->n_keys; i++) found |= CRYPTO_memcmp(&d, &a->keys[i], sizeof d) == 0;
+    unsigned found = 0;
+    for (size_t i = a->n_keys; i-- > 0;) { /* the first of two that are alike */
+        unsigned same = 0u - (unsigned)(CRYPTO_memcmp(&d, &a->keys[i], sizeof d) == 0);
+        found = (same & a->numbers[i]) | (~same & found);
+    }
     return found;
+}
+
+uint64_t vr_auth_tenant(const struct vr_auth *a, unsigned number)
+{
+    uint64_t tenant = 0;
+    for (size_t i = 0; i < a->n_keys && number; i++) {
+        struct digest d;
+        if (a->numbers[i] != number) continue;
+        digest_of((const char *)a->keys[i].b, sizeof a->keys[i].b, &d);
+        memcpy(&tenant, d.b, sizeof tenant);
+        return (tenant >> 11) | 1; /* as many bits as numbers have that are read by any language */
+    }
+    return 0;
 }
 
 /* Splits "name", "name:80", "[::1]:80" into a name. False when it is none. */
@@ -127,7 +196,7 @@ bool vr_auth_host_ok(const struct vr_auth *a, struct vr_slice host)
     if (a->n_keys || !host.p) return true; /* a rebound page has no key; HTTP/1.0 is no browser's */
     char name[256];
     if (!split_host(host, name, sizeof name)) return false;
-    return vr_host_is_loopback(name) || is_address(name) || strcasecmp(name, a->bound) == 0 ||
+    return is_loopback(name) || is_address(name) || is_among(a->bound, name) ||
            (*a->own_name && strcasecmp(name, a->own_name) == 0) || listed(a->hosts, name);
 }
 
@@ -144,5 +213,5 @@ bool vr_auth_origin_ok(const struct vr_auth *a, struct vr_slice origin, struct v
     struct vr_slice authority = { rest, strlen(rest) };
     if (host.p && authority.n == host.n && strncasecmp(rest, host.p, host.n) == 0) return true;
     /* Pages that this computer serves itself (a chat window under development) may talk to a loopback server. */
-    return vr_host_is_loopback(a->bound) && split_host(authority, name, sizeof name) && vr_host_is_loopback(name);
+    return vr_hosts_are_loopback(a->bound) && split_host(authority, name, sizeof name) && is_loopback(name);
 }

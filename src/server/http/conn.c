@@ -18,9 +18,11 @@
 #include "base/log.h"
 #include "server/front.h"
 #include "server/http/routes.h"
+#include "server/http/share.h"
 
 #define MAX_HEAD       16384
 #define MAX_PIPELINED  65536       /* bytes behind a request that is being answered */
+#define MAX_AT_ONCE    4           /* pipelined requests that are answered in one go */
 #define MAX_WAITING    65536       /* of replies, before further pipelined requests are read */
 #define HIGH_WATER     (256 << 10) /* of a stream: a reader behind by this much ... */
 #define HIGH_MS        5000        /* ... that reads nothing for so long is dropped */
@@ -28,9 +30,10 @@
 #define SEND_BUFFER    (128 << 10) /* in the kernel, for each connection */
 #define SWEEP_MS       250
 #define LINGER_MS      5000
-#define SPARE_CONNS    64 /* beyond max_connections, so that they hear why */
 #define ACCEPT_WAIT_MS 100
-#define CLIENT_GONE    499 /* in the log alone */
+#define MAX_ACCEPTS    64         /* in a row, before others have their turn */
+#define CLIENT_GONE    499        /* in the log alone */
+#define SMALL_BODY     (16 << 10) /* of requests that are not for the model: they are read on the loop */
 
 /* --- the end of a connection --- */
 
@@ -38,11 +41,19 @@ static void request_free(struct vr_conn *c)
 {
     struct vr_incoming *r = c->request;
     if (!r) return;
-    c->front->conns.body_bytes -= r->body.n;
+    if (r->body.n) vr_client_release(&c->front->clients, c->client, r->body.n);
     vr_buf_done(&r->body);
     free(r->text);
     free(r);
     c->request = NULL;
+}
+
+struct vr_buf vr_conn_take_body(struct vr_conn *c)
+{
+    struct vr_buf body = c->request->body;
+    vr_client_release(&c->front->clients, c->client, body.n);
+    c->request->body = (struct vr_buf){ 0 };
+    return body;
 }
 
 static void conn_free(struct vr_conn *c)
@@ -64,8 +75,16 @@ static void conn_free(struct vr_conn *c)
         all->first = c->next;
     if (c->next) c->next->prev = c->prev;
     all->n--;
-    if (c->bev) bufferevent_free(c->bev); /* closes the socket */
+    c->peer->n_conns--;
+    vr_client_unref(c->peer);
+    vr_client_unref(c->client);
+    bool unused = c->hello != NULL;
+    vr_later_forget(c);
+    vr_hello_free(c->hello);
+    if (c->bev) bufferevent_free(c->bev); /* closes the socket, ... */
+    if (unused) close(c->fd);             /* ... if it is its own */
     free(c->origin);
+    free(c->ignored);
     free(c);
 }
 
@@ -96,6 +115,7 @@ void vr_conn_done(struct vr_conn *c)
     c->gone = NULL;
     c->work = NULL;
     free(VR_TAKE(c->origin));
+    free(VR_TAKE(c->ignored));
     if (!c->keep_alive || c->front->stopping) {
         linger(c);
         return;
@@ -103,8 +123,7 @@ void vr_conn_done(struct vr_conn *c)
     c->state = VR_CONN_HEAD;
     c->deadline_ms = vr_now_ms() + c->front->config->limits.idle_seconds * 1000;
     /* The next request may be here already. */
-    if (!c->reading && evbuffer_get_length(bufferevent_get_input(c->bev)))
-        bufferevent_trigger(c->bev, EV_READ, BEV_TRIG_DEFER_CALLBACKS);
+    if (!c->reading && evbuffer_get_length(bufferevent_get_input(c->bev))) vr_later_go_on(c);
 }
 
 /* --- a request's policies: before its body is read --- */
@@ -128,16 +147,16 @@ static void add_id(struct vr_conn *c, struct vr_slice given)
 static void preflight(struct vr_conn *c, struct vr_slice headers)
 {
     VR_AUTO_BUF more = { 0 };
-    vr_buf_adds(&more, "Access-Control-Allow-Methods: GET, HEAD, POST, OPTIONS\r\nAccess-Control-Max-Age: 86400\r\n");
+    vr_buf_adds(&more, "Access-Control-Allow-Methods: GET, POST, DELETE, OPTIONS\r\nAccess-Control-Max-Age: 86400\r\n");
     if (headers.n) vr_buf_addf(&more, "Access-Control-Allow-Headers: %.*s\r\n", (int)headers.n, headers.p);
-    vr_reply(c, 204, NULL, vr_buf_str(&more), "", 0);
+    vr_reply(c, 200, NULL, vr_buf_str(&more), "", 0);
 }
 
 /* Host, origin, path, method, key. False: it was answered. */
 static bool admit(struct vr_conn *c, const struct vr_head *h)
 {
     struct vr_front *f = c->front;
-    if (f->conns.n > f->config->limits.max_connections) {
+    if (c->surplus && f->conns.n > f->config->limits.max_connections) {
         f->metrics.refused_connections++;
         c->keep_alive = false;
         return vr_reply_later(c, 503, 1, "too_many_connections", "too many connections (--max-connections)"), false;
@@ -162,14 +181,15 @@ static bool admit(struct vr_conn *c, const struct vr_head *h)
     c->route = vr_route_find(h->method, h->path, allow, sizeof allow);
     if (!c->route && *allow) {
         char more[80];
-        VR_AUTO_BUF body = { 0 };
         snprintf(more, sizeof more, "Allow: %s\r\n", allow);
-        vr_buf_adds(&body, "{\"error\":");
-        vr_error_json(&body, vr_error_type(405), NULL, "method_not_allowed", "this path does not support that method");
-        vr_buf_adds(&body, "}\n");
-        return vr_reply(c, 405, "application/json", more, vr_buf_str(&body), body.n), false;
+        vr_reply_told(
+            c,
+            &(struct vr_told){ 405, .code = "method_not_allowed", .message = "this path does not support that method" },
+            more);
+        return false;
     }
-    if (!vr_auth_key_ok(f->auth, h) && !(c->route && c->route->open))
+    c->key = vr_auth_key(f->auth, h);
+    if (vr_auth_has_keys(f->auth) && !c->key && !(c->route && c->route->open))
         return vr_reply_error(c, 401, NULL, "invalid_api_key",
                               "invalid or missing API key: send it as 'Authorization: Bearer KEY'"),
                false;
@@ -177,20 +197,32 @@ static bool admit(struct vr_conn *c, const struct vr_head *h)
         return vr_reply_error(c, 404, NULL, "unknown_path", "unknown path %.*s; docs/api.md lists the endpoints",
                               (int)(h->path.n < 100 ? h->path.n : 100), h->path.p),
                false;
+    if (c->key) c->client = vr_client_of_key(&f->clients, c->key, vr_now_ms());
+    if (!c->client) {
+        c->client = c->peer;
+        vr_client_ref(c->peer);
+    }
     return true;
+}
+
+/* Only what goes to the model may be large. */
+static uint64_t most_body(const struct vr_conn *c)
+{
+    uint64_t most = c->front->config->limits.max_body_bytes;
+    bool large = c->route->family < VR_FAMILY_MODELS;
+    return large || most < SMALL_BODY ? most : SMALL_BODY;
 }
 
 static bool admit_body(struct vr_conn *c, const struct vr_head *h)
 {
-    const struct vr_limits *limits = &c->front->config->limits;
-    if (h->content_length > limits->max_body_bytes) {
+    if (h->content_length > most_body(c)) {
         c->keep_alive = false;
-        return vr_reply_error(c, 413, NULL, "body_too_large",
-                              "the body has %llu bytes, but at most %llu are allowed (--max-body-mib)",
-                              (unsigned long long)h->content_length, (unsigned long long)limits->max_body_bytes),
+        return vr_reply_error(c, 413, NULL, "body_too_large", "the body has %llu bytes, but at most %llu are allowed%s",
+                              (unsigned long long)h->content_length, (unsigned long long)most_body(c),
+                              most_body(c) > SMALL_BODY ? " (--max-body-mib)" : " here"),
                false;
     }
-    if (c->front->conns.body_bytes + h->content_length > limits->max_memory_bytes) {
+    if (!vr_share_memory(c, h->content_length)) {
         c->keep_alive = false;
         return vr_reply_later(c, 503, 1, "busy", "too many large requests at once"), false;
     }
@@ -210,6 +242,15 @@ static void refuse(struct vr_conn *c, const struct vr_bad_http *no)
     c->keep_alive = false;
     if (!*c->id) add_id(c, (struct vr_slice){ 0 });
     vr_reply_error(c, no->status, NULL, "bad_request", "%s", no->why);
+    request_free(c);
+}
+
+void vr_conn_displace(struct vr_conn *c)
+{
+    c->front->metrics.displaced++;
+    if (c->gone) c->gone(c); /* it waits to be read */
+    c->keep_alive = false;
+    vr_reply_later(c, 503, 1, "busy", "too many large requests at once, and your others hold the most memory");
     request_free(c);
 }
 
@@ -244,6 +285,7 @@ static bool read_head(struct vr_conn *c)
         c->id[0] = '\0';
         c->route = NULL;
         c->method = VR_OTHER_METHOD;
+        vr_client_unref(VR_TAKE(c->client));
     }
     struct vr_incoming *r = c->request;
     const char *data = (const char *)evbuffer_pullup(in, n <= MAX_HEAD ? (ev_ssize_t)n : MAX_HEAD + 1);
@@ -274,9 +316,10 @@ static bool read_head(struct vr_conn *c)
     } else if (!admit(c, &r->head)) {
         return turned_away(c);
     }
-    r->body.max = c->front->config->limits.max_body_bytes;
-    r->body_from_ms = vr_now_ms();
+    r->body.max = most_body(c);
+    r->heard_ms = r->window_ms = vr_now_ms();
     c->state = VR_CONN_BODY;
+    c->deadline_ms = 0; /* the sweep looks at its rate */
     return true;
 }
 
@@ -302,19 +345,16 @@ static bool read_body(struct vr_conn *c)
                 no = (struct vr_bad_http){ 503, "out of memory for the request body" };
             }
         }
-        c->front->conns.body_bytes += r->body.n - before;
+        vr_client_hold(&c->front->clients, c->client, r->body.n - before);
         before = r->body.n;
         if (fed == VR_FEED_BAD) return refuse(c, &no), false;
         evbuffer_drain(in, used);
         r->wire_bytes += used;
+        r->heard_ms = vr_now_ms();
         if (fed == VR_FEED_DONE) return true;
     }
     if (!r->head.chunked && r->body.n == r->head.content_length) return true;
-    if (c->front->conns.body_bytes > c->front->config->limits.max_memory_bytes)
-        refuse(c, &(struct vr_bad_http){ 503, "too many large requests at once" });
-    else
-        c->deadline_ms =
-            r->body_from_ms + 2000 * c->front->config->limits.header_seconds + r->wire_bytes / 4; /* 4 kB/s */
+    if (!vr_share_memory(c, 0)) refuse(c, &(struct vr_bad_http){ 503, "too many large requests at once" });
     return false;
 }
 
@@ -322,10 +362,14 @@ static bool read_body(struct vr_conn *c)
 static bool work(struct vr_conn *c)
 {
     struct evbuffer *in = bufferevent_get_input(c->bev), *out = bufferevent_get_output(c->bev);
-    for (;;) {
+    for (unsigned n = 0;;) {
         switch ((enum vr_conn_state)c->state) {
         case VR_CONN_HEAD:
             if (evbuffer_get_length(out) > MAX_WAITING) return true; /* on_write goes on */
+            if (evbuffer_get_length(in) && n++ == MAX_AT_ONCE) {     /* others first */
+                vr_later_go_on(c);
+                return true;
+            }
             if (!read_head(c)) return true;
             break;
         case VR_CONN_BODY:
@@ -349,6 +393,8 @@ static void on_read(struct bufferevent *bev, void *ctx)
     if (!go_on) conn_free(c);
 }
 
+void vr_conn_go_on(struct vr_conn *c) { on_read(c->bev, c); }
+
 static void on_write(struct bufferevent *bev, void *ctx)
 {
     struct vr_conn *c = ctx;
@@ -371,6 +417,12 @@ static void drop(struct vr_conn *c)
     conn_reset(c);
 }
 
+void vr_conn_close_idle(struct vr_conn *c)
+{
+    c->front->metrics.closed_idle++;
+    conn_free(c);
+}
+
 static void on_event(struct bufferevent *bev, short what, void *ctx)
 {
     struct vr_conn *c = ctx;
@@ -387,40 +439,74 @@ static void on_event(struct bufferevent *bev, short what, void *ctx)
 
 /* --- accepting --- */
 
-static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int n, void *ctx)
+/* NULL: there can be no more; the socket is still the caller's. */
+static struct vr_conn *conn_new(struct vr_front *f, evutil_socket_t fd, bool surplus)
 {
-    (void)l;
-    (void)a;
-    (void)n;
-    struct vr_front *f = ctx;
     struct vr_conn *c = NULL;
-    SSL *ssl = NULL;
-    if (f->conns.n < f->config->limits.max_connections + SPARE_CONNS) c = calloc(1, sizeof *c);
-    if (c && f->tls) ssl = SSL_new(f->tls);
-    if (!c || (f->tls && !ssl)) {
-        f->metrics.refused_connections++;
-        free(c);
-        close(fd);
-        return;
-    }
+    if (f->conns.n < f->config->limits.max_connections + VR_SPARE_CONNS) c = calloc(1, sizeof *c);
+    if (!c) return NULL;
     c->front = f;
     c->fd = fd;
-    c->bev = ssl ? bufferevent_openssl_socket_new(f->base, fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE)
-                 : bufferevent_socket_new(f->base, fd, BEV_OPT_CLOSE_ON_FREE);
-    if (!c->bev) {
+    c->surplus = surplus;
+    c->bev = bufferevent_socket_new(f->base, fd, f->tls ? 0 : BEV_OPT_CLOSE_ON_FREE);
+    if (c->bev && f->tls) c->hello = vr_hello_new(c);
+    if (c->bev && (c->hello || !f->tls)) return c;
+    if (c->bev) bufferevent_free(c->bev); /* only with TLS, so the socket stays open */
+    free(c);
+    return NULL;
+}
+
+static void enable(struct vr_conn *c)
+{
+    c->deadline_ms = vr_now_ms() + c->front->config->limits.header_seconds * 1000;
+    bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
+    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+}
+
+void vr_conn_shake(struct vr_conn *c)
+{
+    struct vr_front *f = c->front;
+    SSL *ssl = c->state == VR_CONN_HEAD ? SSL_new(f->tls) : NULL;
+    struct bufferevent *bev =
+        ssl ? bufferevent_openssl_socket_new(f->base, c->fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE)
+            : NULL;
+    if (!bev) {
         SSL_free(ssl);
-        free(c);
+        conn_free(c);
+        return;
+    }
+    bufferevent_free(c->bev);
+    c->bev = bev;
+    vr_hello_free(VR_TAKE(c->hello));
+    bufferevent_openssl_set_allow_dirty_shutdown(c->bev, 1);
+    enable(c);
+}
+
+static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *a, int n, void *ctx)
+{
+    (void)n;
+    struct vr_front *f = ctx;
+    struct vr_client *peer = vr_client_of_address(&f->clients, a, vr_now_ms());
+    bool surplus = peer && f->conns.n >= f->config->limits.max_connections && !vr_share_place(f, peer);
+    struct vr_conn *c = peer ? conn_new(f, fd, surplus) : NULL;
+    if (!c) {
+        f->metrics.refused_connections++;
+        vr_client_unref(peer);
         close(fd);
         return;
     }
-    if (ssl) bufferevent_openssl_set_allow_dirty_shutdown(c->bev, 1);
+    c->peer = peer;
+    peer->n_conns++;
     c->deadline_ms = vr_now_ms() + f->config->limits.header_seconds * 1000;
     c->next = f->conns.first;
     if (c->next) c->next->prev = c;
     f->conns.first = c;
     f->conns.n++;
-    bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
-    bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+    if (!c->hello) enable(c);
+    if (++f->conns.n_accepted % MAX_ACCEPTS == 0) {
+        evconnlistener_disable(l);
+        event_active(f->conns.again, EV_TIMEOUT, 0);
+    }
 }
 
 /* Out of descriptors: the kernel keeps the newcomers in its queue until some are free again. */
@@ -442,6 +528,10 @@ static void on_again(evutil_socket_t fd, short what, void *ctx)
     (void)fd;
     (void)what;
     struct vr_front *f = ctx;
+    if (!vr_reserve_fill(&f->reserve) && f->conns.n) { /* comes before newcomers */
+        event_add(f->conns.again, &(struct timeval){ 0, ACCEPT_WAIT_MS * 1000 });
+        return;
+    }
     for (size_t i = 0; i < f->conns.n_listeners; i++) evconnlistener_enable(f->conns.listeners[i]);
 }
 
@@ -471,8 +561,10 @@ static void sweep_one(struct vr_conn *c, uint64_t now)
         return;
     }
     if (c->call) vr_call_tick(f, c->call, now);
+    if (c->state == VR_CONN_BODY && vr_share_crawls(c->request, &f->config->limits, now))
+        refuse(c, &(struct vr_bad_http){ 408, "the request body came too slowly" });
     if (!c->deadline_ms || now < c->deadline_ms) return;
-    if (c->request && c->state <= VR_CONN_BODY)
+    if (c->request && c->state == VR_CONN_HEAD)
         refuse(c, &(struct vr_bad_http){ 408, "timed out waiting for the request" });
     else
         conn_free(c);
@@ -489,15 +581,18 @@ static void on_sweep(evutil_socket_t fd, short what, void *ctx)
         next = c->next;
         sweep_one(c, now);
     }
+    vr_clients_sweep(&f->clients, now);
 }
 
 /* --- listening --- */
 
 /* False, with the system's reason in *no and a sentence in *err. */
-static bool listen_on(struct vr_front *f, struct addrinfo *a, int *no, struct vr_err *err)
+static bool listen_on(struct vr_front *f, const char *host, struct addrinfo *a, int *no, struct vr_err *err)
 {
     struct vr_conns *all = &f->conns;
     const struct vr_server_config *c = f->config;
+    if (all->n_listeners == VR_COUNT(all->listeners))
+        return vr_fail(err, VR_EUSAGE, "--host: at most %zu addresses", VR_COUNT(all->listeners));
     if (f->port) {
         if (a->ai_family == AF_INET) ((struct sockaddr_in *)(void *)a->ai_addr)->sin_port = htons(f->port);
         if (a->ai_family == AF_INET6) ((struct sockaddr_in6 *)(void *)a->ai_addr)->sin6_port = htons(f->port);
@@ -508,11 +603,11 @@ static bool listen_on(struct vr_front *f, struct addrinfo *a, int *no, struct vr
     *no = l ? 0 : errno;
     if (*no == EADDRINUSE)
         return vr_fail(err, VR_EUSAGE, "port %u on %s is taken by another program; stop it, or choose another --port",
-                       c->port, c->host);
+                       c->port, host);
     if (*no == EACCES)
         return vr_fail(err, VR_EUSAGE, "no permission to use port %u; choose a --port above 1023", c->port);
-    if (*no == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this machine", c->host);
-    if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", c->host, c->port, strerror(*no));
+    if (*no == EADDRNOTAVAIL) return vr_fail(err, VR_EUSAGE, "%s is not an address of this machine", host);
+    if (!l) return vr_fail(err, VR_EIO, "cannot listen on %s port %u: %s", host, c->port, strerror(*no));
     all->listeners[all->n_listeners++] = l;
     evconnlistener_set_error_cb(l, on_accept_error);
 
@@ -532,27 +627,37 @@ static bool listen_on(struct vr_front *f, struct addrinfo *a, int *no, struct vr
     return true;
 }
 
-bool vr_conns_open(struct vr_front *f, struct vr_err *err)
+/* At all addresses that one name has, or those of them that this machine has. */
+static bool listen_at(struct vr_front *f, const char *host, struct vr_err *err)
 {
     struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
-    int unknown = getaddrinfo(f->config->host, NULL, &want, &found);
-    if (unknown) return vr_fail(err, VR_EUSAGE, "--host: '%s': %s", f->config->host, gai_strerror(unknown));
-    f->port = f->config->port;
+    int unknown = getaddrinfo(host, NULL, &want, &found), why_not = 0;
+    if (unknown) return vr_fail(err, VR_EUSAGE, "--host: '%s': %s", host, gai_strerror(unknown));
     struct vr_err first = { 0 };
-    int why_not = 0;
-    for (struct addrinfo *a = found; a && f->conns.n_listeners < VR_COUNT(f->conns.listeners); a = a->ai_next) {
+    size_t before = f->conns.n_listeners;
+    for (struct addrinfo *a = found; a; a = a->ai_next) {
         struct vr_err why = { 0 };
-        if (listen_on(f, a, &why_not, &why)) continue;
+        if (listen_on(f, host, a, &why_not, &why)) continue;
         if (!first.code || why_not == EADDRINUSE) first = why;
         if (why_not == EADDRINUSE) break; /* a half-open server helps nobody */
     }
     freeaddrinfo(found);
-    if (first.code && (f->conns.n_listeners == 0 || why_not == EADDRINUSE)) {
-        if (err) *err = first;
-        return false;
+    bool ok = !first.code || (f->conns.n_listeners > before && why_not != EADDRINUSE);
+    if (!ok && err) *err = first;
+    return ok;
+}
+
+bool vr_conns_open(struct vr_front *f, struct vr_err *err)
+{
+    char host[VR_MAX_HOST];
+    f->port = f->config->port;
+    for (const char *next = f->config->host; next;) {
+        next = vr_host_next(next, host);
+        if (!listen_at(f, host, err)) return false;
     }
     f->conns.sweep = event_new(f->base, -1, EV_PERSIST, on_sweep, f);
     f->conns.again = event_new(f->base, -1, 0, on_again, f);
+    if (!vr_later_open(f, err)) return false;
     if (!f->conns.sweep || !f->conns.again || event_add(f->conns.sweep, &(struct timeval){ 0, SWEEP_MS * 1000 }) != 0)
         return vr_fail_nomem(err, "opening the server");
     return true;
@@ -575,6 +680,7 @@ void vr_conns_close(struct vr_front *f)
     for (size_t i = 0; i < f->conns.n_listeners; i++) evconnlistener_free(f->conns.listeners[i]);
     f->conns.n_listeners = 0;
     while (f->conns.first) conn_free(f->conns.first);
+    vr_later_close(f);
     if (f->conns.sweep) event_free(f->conns.sweep);
     if (f->conns.again) event_free(f->conns.again);
 }

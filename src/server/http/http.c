@@ -184,6 +184,7 @@ static const struct header {
     KEEP("x-request-id", request_id),
     KEEP("access-control-request-headers", want_headers),
     KEEP("if-none-match", if_none_match),
+    KEEP("content-type", content_type),
     RULE("content-length", on_length),
     RULE("transfer-encoding", on_transfer),
     RULE("expect", on_expect),
@@ -340,6 +341,7 @@ const char *vr_http_reason(int status)
         const char *reason;
     } reasons[] = {
         { 200, "OK" },
+        { 202, "Accepted" },
         { 204, "No Content" },
         { 304, "Not Modified" },
         { 400, "Bad Request" },
@@ -348,6 +350,7 @@ const char *vr_http_reason(int status)
         { 404, "Not Found" },
         { 405, "Method Not Allowed" },
         { 408, "Request Timeout" },
+        { 409, "Conflict" },
         { 413, "Content Too Large" },
         { 414, "URI Too Long" },
         { 415, "Unsupported Media Type" },

@@ -23,7 +23,7 @@ struct vr_slice {
 struct vr_head {
     enum vr_method method;
     struct vr_slice method_name, path, query;
-    struct vr_slice host, origin, authorization, api_key, request_id, want_headers, if_none_match;
+    struct vr_slice host, origin, authorization, api_key, request_id, want_headers, if_none_match, content_type;
     uint64_t content_length;
     bool has_length, chunked, expect_continue;
     bool keep_alive; /* by the version and the Connection header */

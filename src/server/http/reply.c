@@ -62,6 +62,7 @@ static void add_head(struct vr_conn *c, struct vr_buf *out, int status, const ch
                     "Access-Control-Allow-Origin: %s\r\nAccess-Control-Expose-Headers: X-Request-Id, Retry-After\r\n"
                     "Vary: Origin\r\n",
                     c->origin);
+    if (c->ignored) vr_buf_addf(out, "X-Ignored: %s\r\n", c->ignored);
     if (more) vr_buf_adds(out, more);
     if (c->front->stopping) c->keep_alive = false;
     if (!c->keep_alive)
@@ -106,23 +107,59 @@ const char *vr_error_type(int status)
     }
 }
 
-void vr_error_json(struct vr_buf *out, const char *type, const char *param, const char *code, const char *message)
+const char *vr_error_type_anthropic(int status)
+{
+    switch (status) {
+    case 413: return "request_too_large";
+    case 503: return "overloaded_error";
+    default: return status >= 500 ? "api_error" : vr_error_type(status);
+    }
+}
+
+static void add_or_null(struct vr_buf *out, const char *text)
+{
+    if (text)
+        vr_json_add_string(out, text);
+    else
+        vr_buf_adds(out, "null");
+}
+
+void vr_error_json(struct vr_buf *out, const struct vr_told *e)
 {
     vr_buf_adds(out, "{\"message\":");
-    vr_json_add_string(out, message);
-    vr_buf_adds(out, ",\"type\":");
-    vr_json_add_string(out, type);
-    vr_buf_adds(out, ",\"param\":");
-    if (param)
-        vr_json_add_string(out, param);
-    else
-        vr_buf_adds(out, "null");
+    vr_json_add_string(out, e->message);
+    vr_buf_addf(out, ",\"type\":\"%s\",\"param\":",
+                e->llama && e->n_ctx ? "exceed_context_size_error" : vr_error_type(e->status));
+    add_or_null(out, e->param);
     vr_buf_adds(out, ",\"code\":");
-    if (code)
-        vr_json_add_string(out, code);
-    else
-        vr_buf_adds(out, "null");
+    add_or_null(out, e->code);
+    if (e->n_ctx) vr_buf_addf(out, ",\"n_prompt_tokens\":%u,\"n_ctx\":%u", e->n_prompt, e->n_ctx);
     vr_buf_adds(out, "}");
+}
+
+void vr_reply_told(struct vr_conn *c, const struct vr_told *e, const char *more)
+{
+    VR_AUTO_BUF body = { 0 };
+    switch (c->route ? c->route->errors : VR_ERRORS_OPENAI) {
+    case VR_ERRORS_OPENAI:
+    case VR_ERRORS_LLAMA:
+        vr_buf_adds(&body, "{\"error\":");
+        vr_error_json(&body, e);
+        vr_buf_adds(&body, "}\n");
+        break;
+    case VR_ERRORS_ANTHROPIC:
+        vr_buf_addf(&body,
+                    "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":", vr_error_type_anthropic(e->status));
+        vr_json_add_string(&body, e->message);
+        vr_buf_addf(&body, "},\"request_id\":\"%s\"}\n", c->id);
+        break;
+    case VR_ERRORS_OLLAMA:
+        vr_buf_adds(&body, "{\"error\":");
+        vr_json_add_string(&body, e->message);
+        vr_buf_adds(&body, "}\n");
+        break;
+    }
+    vr_reply(c, e->status, "application/json", more, vr_buf_str(&body), body.n);
 }
 
 VR_PRINTF(6, 0)
@@ -131,11 +168,7 @@ static void error_reply(struct vr_conn *c, int status, const char *more, const c
 {
     char message[1024];
     vsnprintf(message, sizeof message, fmt, ap);
-    VR_AUTO_BUF body = { 0 };
-    vr_buf_adds(&body, "{\"error\":");
-    vr_error_json(&body, vr_error_type(status), param, code, message);
-    vr_buf_adds(&body, "}\n");
-    vr_reply(c, status, "application/json", more, vr_buf_str(&body), body.n);
+    vr_reply_told(c, &(struct vr_told){ .status = status, .param = param, .code = code, .message = message }, more);
 }
 
 void vr_reply_error(struct vr_conn *c, int status, const char *param, const char *code, const char *fmt, ...)
@@ -228,8 +261,13 @@ void vr_conn_log(const struct vr_conn *c)
         fields[n++] = (struct vr_field){ "first_ms", first };
     }
     bool quiet = c->route && c->route->quiet;
+    struct vr_slice path = { "-", 1 }; /* one that is unknown is shown as it came: printable, by vr_head_parse() */
+    if (c->route)
+        path = (struct vr_slice){ c->route->path, strlen(c->route->path) };
+    else if (c->request && c->request->head.path.p)
+        path = c->request->head.path;
     vr_log_fields(quiet              ? VR_DEBUG
                   : c->status >= 500 ? VR_WARN
                                      : VR_INFO,
-                  fields, "%s %s", methods[c->method], c->route ? c->route->path : "-");
+                  fields, "%s %.*s", methods[c->method], (int)(path.n < 100 ? path.n : 100), path.p);
 }

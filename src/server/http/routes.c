@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const struct vr_route routes[] = {
-#define ROUTE(method, path, name, family, open, quiet)                                                                 \
-    { VR_##method, path, VR_FAMILY_##family, open, quiet, vr_answer_##name },
+#define ROUTE(method, path, name, family, errors, open, quiet)                                                         \
+    { VR_##method, path, VR_FAMILY_##family, VR_ERRORS_##errors, open, quiet, vr_answer_##name },
 #include "server/http/routes.def"
 #undef ROUTE
 };
@@ -19,20 +19,23 @@ static bool matches(const struct vr_route *r, struct vr_slice path)
 
 const struct vr_route *vr_route_find(enum vr_method method, struct vr_slice path, char *allow, size_t n)
 {
-    bool get = false, post = false;
+    bool get = false, post = false, delete = false;
     for (size_t i = 0; i < VR_COUNT(routes); i++) {
         const struct vr_route *r = &routes[i];
         if (!matches(r, path)) continue;
         if (r->method == method || (r->method == VR_GET && method == VR_HEAD)) return r;
         get |= r->method == VR_GET;
         post |= r->method == VR_POST;
+        delete |= r->method == VR_DELETE;
     }
-    snprintf(allow, n, "%s%s%s", get ? "GET, HEAD, " : "", post ? "POST, " : "", get || post ? "OPTIONS" : "");
+    snprintf(allow, n, "%s%s%s%s", get ? "GET, HEAD, " : "", post ? "POST, " : "", delete ? "DELETE, " : "",
+             get || post || delete ? "OPTIONS" : "");
     return NULL;
 }
 
 const char *vr_family_name(enum vr_family f)
 {
-    static const char *const names[VR_N_FAMILIES] = { "none", "chat", "completions", "embeddings", "models", "other" };
+    static const char *const names[VR_N_FAMILIES] = { "none",      "chat",     "completions", "embeddings", "rerank",
+                                                      "responses", "messages", "audio",       "models",     "other" };
     return names[f];
 }

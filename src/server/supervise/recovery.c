@@ -109,6 +109,21 @@ void vr_recovery_planned(struct vr_learned *l, const struct vr_load *next, int64
     }
 }
 
+static void end_limits(struct vr_learned *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        l->rows[i].most_bytes = 0;
+        l->rows[i].fails = 0;
+    }
+    l->n_fails = 0;
+}
+
+void vr_recovery_unplanned(struct vr_learned *l, const struct vr_load *last, int64_t now)
+{
+    vr_recovery_planned(l, last, now);
+    end_limits(l);
+}
+
 /* What the device does not give, seen from a model that is up: what it reported, less the plan, less what is left. */
 static bool lower(struct vr_learned_row *r, const struct vr_load_device *d, uint64_t left, int64_t now)
 {
@@ -136,10 +151,6 @@ bool vr_recovery_ready(struct vr_learned *l, const struct vr_load *load, const j
         if (r && !just_now && json_is_integer(left) && json_integer_value(left) >= 0)
             changed |= lower(r, d, (uint64_t)json_integer_value(left), now);
     }
-    for (size_t i = 0; i < l->n; i++) {
-        l->rows[i].most_bytes = 0;
-        l->rows[i].fails = 0;
-    }
-    l->n_fails = 0;
+    end_limits(l);
     return changed;
 }

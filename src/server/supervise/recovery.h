@@ -20,6 +20,9 @@
 bool vr_recovery_failed(struct vr_learned *l, const struct vr_load *load, const struct vr_failure *f) VR_MUST_CHECK;
 /* The next plan is there, for which devices were asked again: what is hidden is what they report beyond the limits. */
 void vr_recovery_planned(struct vr_learned *l, const struct vr_load *next, int64_t now);
+/* Within the limits there is no plan, but there may be one when other models have left, and the limits were for what
+ * could be had beside them: they become what is hidden, and end. */
+void vr_recovery_unplanned(struct vr_learned *l, const struct vr_load *last, int64_t now);
 /* The engine is up: limits of this run end, and what is hidden is at most what the devices show now. True: something
  * worth keeping changed. */
 bool vr_recovery_ready(struct vr_learned *l, const struct vr_load *load, const json_t *ready, int64_t now);

@@ -21,6 +21,7 @@ struct vr_task {
     struct vr_child_end end;
     vr_task_done *done; /* NULL: cancelled */
     void *ctx;
+    const void *whose;
     bool running, killed;
     double from_ms;
     struct event *events[VR_CHILD_FDS], *timer;
@@ -200,14 +201,57 @@ static bool run(struct vr_task *j, struct vr_err *err)
     return true;
 }
 
+/* Of that owner: those that run, or all. */
+static unsigned count_of(const struct vr_tasks *tasks, const void *whose, bool running)
+{
+    unsigned n = 0;
+    for (const struct vr_task *j = tasks->first; j; j = j->next) n += j->whose == whose && (j->running || !running);
+    return n;
+}
+
+/* The oldest that waits, of those whose owners have the fewest running. */
+static struct vr_task *next_waiting(const struct vr_tasks *tasks)
+{
+    struct vr_task *best = NULL;
+    unsigned fewest = 0;
+    for (struct vr_task *j = tasks->first; j; j = j->next) {
+        unsigned n = j->running ? 0 : count_of(tasks, j->whose, true);
+        if (j->running || (best && n >= fewest)) continue;
+        best = j;
+        fewest = n;
+    }
+    return best;
+}
+
 static void start_waiting(struct vr_tasks *tasks)
 {
-    for (struct vr_task *j = tasks->first; j && tasks->n_running < tasks->max_running; j = j->next) {
+    while (tasks->n_running < tasks->max_running) {
         struct vr_err err = { 0 };
-        if (j->running || run(j, &err)) continue;
+        struct vr_task *j = next_waiting(tasks);
+        if (!j) return;
+        if (run(j, &err)) continue;
         finish(j, NULL, &err); /* which starts those behind it */
         return;
     }
+}
+
+/* A place for one more of that owner: the newest that waits of the owner with the most goes, if that one still has more
+ * afterwards. */
+static bool make_place(struct vr_tasks *tasks, const void *whose)
+{
+    struct vr_task *last = NULL;
+    unsigned most = 0;
+    for (struct vr_task *j = tasks->first; j; j = j->next) {
+        unsigned n = j->running ? 0 : count_of(tasks, j->whose, false);
+        if (j->running || n < most) continue;
+        last = j;
+        most = n;
+    }
+    if (!last || most <= count_of(tasks, whose, false) + 1) return false;
+    struct vr_err err = { 0 };
+    vr_fail(&err, VR_ENOMEM, "too many requests of this kind at once, and most of them are yours");
+    finish(last, NULL, &err);
+    return true;
 }
 
 /* Copies of what the caller need not keep. */
@@ -225,7 +269,9 @@ static bool copy_ask(struct vr_task *j, const struct vr_task_ask *ask)
                                   .input = vr_buf_str(&j->input),
                                   .n_input = j->input.n,
                                   .timeout_ms = ask->timeout_ms,
-                                  .max_output = ask->max_output };
+                                  .max_output = ask->max_output,
+                                  .nice = ask->nice };
+    j->whose = ask->whose;
     j->done = ask->done;
     j->ctx = ask->ctx;
     return true;
@@ -233,7 +279,8 @@ static bool copy_ask(struct vr_task *j, const struct vr_task_ask *ask)
 
 struct vr_task *vr_task_start(struct vr_tasks *tasks, const struct vr_task_ask *ask, struct vr_err *err)
 {
-    if (tasks->n_running >= tasks->max_running && tasks->n_waiting >= tasks->max_waiting) {
+    if (tasks->n_running >= tasks->max_running && tasks->n_waiting >= tasks->max_waiting &&
+        !make_place(tasks, ask->whose)) {
         vr_fail(err, VR_ENOMEM, "%u programs run and %u wait for them, which is all this server starts",
                 tasks->n_running, tasks->n_waiting);
         return NULL;

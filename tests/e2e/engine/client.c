@@ -106,9 +106,14 @@ static void take(struct client *c, const struct vr_frame *f)
                     : f->kind == VR_WIRE_FAILED ? &c->failed
                     : f->kind == VR_WIRE_STATUS ? &c->status
                                                 : NULL;
-    if (f->kind == VR_WIRE_PROGRESS)
+    if (f->kind == VR_WIRE_NOTE)
+        c->n_notes++;
+    else if (f->kind == VR_WIRE_PROGRESS)
         c->n_progress++;
-    else if (!slot)
+    else if (f->kind == VR_WIRE_PULSE) {
+        if (!vr_wire_get_pulse(f, &c->pulse)) die("a PULSE is malformed");
+        c->n_pulses++;
+    } else if (!slot)
         take_answer(c, f);
     if (!slot) return;
     json_decref(*slot);

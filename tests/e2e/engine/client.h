@@ -30,7 +30,8 @@ struct client {
     pid_t pid;
     struct vr_buf in;
     json_t *ready, *failed, *status; /* the last of each */
-    int n_progress;
+    int n_progress, n_pulses, n_notes;
+    struct vr_wire_pulse pulse;
     bool gone;
     struct answer *answers[256];
     size_t n_answers;

@@ -165,11 +165,10 @@ void test_refusals(void **state)
         { "'kind':'chat','messages':[{'role':'user','content':[{'type':'image_url','image_url':{'url':'data:image/png;"
           "base64,AAAA'}}]}]",
           "messages", "text only" },
-        { "'kind':'completion','prompt':'x','grammar':'nothing'", "grammar", "not valid" },
-        { "'kind':'completion','prompt':'x','grammar':'root ::= root \\'a\\''", "grammar", "not valid" },
+        { "'kind':'completion','prompt':'x','grammar':'root ::= root \\'a\\''", "grammar", "matches no text" },
         { "'kind':'completion','prompt':'x','response_format':{'type':'json_schema','json_schema':{'schema':{'type':'"
-          "string','pattern':'a+'}}}",
-          "response_format.json_schema.schema", "must begin with" },
+          "string','pattern':'(?=a)a+'}}}",
+          "response_format.json_schema.schema", "must do without lookarounds" },
         { "'kind':'embedding','input':'x'", "model", "start the server with --embeddings" },
     };
     struct client c;
@@ -202,7 +201,8 @@ void test_refusals(void **state)
     down(&c);
 }
 
-/* Grammars made to hurt: 60,000 nested groups; 2^40 ways to begin; schemas likewise. */
+/* Grammars made to hurt: 60,000 nested groups; 2^60 ways to begin; schemas likewise. Some are refused, the others cost
+ * no more than any. */
 void test_hostile_grammars(void **state)
 {
     (void)state;
@@ -228,7 +228,7 @@ void test_hostile_grammars(void **state)
             vr_buf_adds(&b, "\"grammar\":\"root ::= r0\\n");
             for (int k = 0; k < 60; k++) vr_buf_addf(&b, "r%d ::= r%d | r%d\\n", k, k + 1, k + 1);
             vr_buf_adds(&b, "r60 ::= [a]\"}");
-        } else if (i == 5) { /* harmless to parse; its readings of a text double with every letter */
+        } else if (i == 5) { /* its readings of a text double with every letter */
             vr_buf_adds(&b, "\"grammar\":\"root ::= a\\na ::= (c) a* [x]*\\nc ::= . ([a-z] | [q])+{2}*\"}");
         } else if (i == 3) {
             vr_buf_adds(&b, "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"schema\":");
@@ -246,7 +246,8 @@ void test_hostile_grammars(void **state)
         }
         client_ask_raw(&c, &a, 1, b.data, b.n);
         client_wait(&c, &a);
-        if (a.status != 400) fail_msg("grammar %d: status %d", i, a.status);
+        bool refused = i == 0 || i == 1 || i == 3;
+        if (i != 5 && (a.status == 400) != refused) fail_msg("grammar %d: status %d", i, a.status);
         answer_done(&a);
     }
     free(ask_text(&c, GREEDY));

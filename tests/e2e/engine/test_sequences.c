@@ -104,8 +104,10 @@ void test_cells_run_out(void **state)
     client_send(&c, VR_WIRE_STATS, 0, NULL, 0);
     json_decref(c.status);
     c.status = NULL;
-    while (!c.status && client_read(&c, 5000)) continue;
+    while ((!c.status || !c.n_pulses) && client_read(&c, 60000)) continue;
     assert_true(json_integer_value(json_object_get(c.status, "preempted")) > 0);
+    assert_int_equal(c.pulse.preparing, 0);
+    assert_int_equal(c.pulse.killed, 0);
     down(&c);
 }
 
@@ -127,7 +129,8 @@ void test_context_is_full(void **state)
     client_wait(&c, &a);
     assert_int_equal(a.status, 400);
     assert_string_equal(json_string_value(json_object_get(a.error, "code")), "context_length_exceeded");
-    assert_contains(json_string_value(json_object_get(a.error, "message")), "has 300: 45 too many");
+    assert_contains(json_string_value(json_object_get(a.error, "message")),
+                    "has 300 tokens, which exceeds the available context size of 255");
     answer_done(&a);
     down(&c);
 }
@@ -202,14 +205,6 @@ void test_fairness(void **state)
 
 #define STREAM "'max_tokens':3000,'ignore_eos':true,'stream':true,'temperature':0}"
 
-static void ask_status(struct client *c)
-{
-    json_decref(c->status);
-    c->status = NULL;
-    client_send(c, VR_WIRE_STATS, 0, NULL, 0);
-    while (!c->status) client_read(c, 1000);
-}
-
 /* Two streams at once are in neighbouring slots, though the one not used for longest is elsewhere: with a gap between
  * them the engine would read all weights twice in every step. */
 void test_neighbours(void **state)
@@ -258,22 +253,25 @@ void test_gaps(void **state)
         char *alone[4];
         up(&c, dense, where[w]);
 #define ONE "{'kind':'completion','prompt':'%s','max_tokens':%d,'temperature':0,'ignore_eos':true,'cache_prompt':%s}"
-        for (int round = 0; round < 2; round++) {
-            for (int i = 0; i < 4; i++) {
-                client_ask(&c, &a[i], 1, ONE, prompts[i], i % 3 ? 4 : 60, "false");
-                if (round == 0) client_wait(&c, &a[i]);
-                if (round == 0) alone[i] = strdup(vr_buf_str(&a[i].text[0])), answer_done(&a[i]);
-            }
-        }
         for (int i = 0; i < 4; i++) {
+            client_ask(&c, &a[i], 1, ONE, prompts[i], i % 3 ? 4 : 60, "false");
             client_wait(&c, &a[i]);
-            assert_null(a[i].error);
-            assert_string_equal(vr_buf_str(&a[i].text[0]), alone[i]);
+            alone[i] = strdup(vr_buf_str(&a[i].text[0]));
             answer_done(&a[i]);
-            free(alone[i]);
         }
-        ask_status(&c);
-        json_int_t fillers = json_integer_value(json_object_get(c.status, "filler_tokens"));
+        json_int_t fillers = 0;
+        for (int tries = 0; tries < (w ? 50 : 2) && fillers < 50; tries++) { /* who gets which slot is chance */
+            for (int i = 0; i < 4; i++) client_ask(&c, &a[i], 1, ONE, prompts[i], i % 3 ? 4 : 60, "false");
+            for (int i = 0; i < 4; i++) {
+                client_wait(&c, &a[i]);
+                assert_null(a[i].error);
+                assert_string_equal(vr_buf_str(&a[i].text[0]), alone[i]);
+                answer_done(&a[i]);
+            }
+            ask_status(&c);
+            fillers = json_integer_value(json_object_get(c.status, "filler_tokens"));
+        }
+        for (int i = 0; i < 4; i++) free(alone[i]);
         if (w ? fillers < 50 : fillers > 0) fail_msg("%lld tokens filled gaps", (long long)fillers);
         char *texts[2][4];
         for (int cached = 1; cached >= 0; cached--)

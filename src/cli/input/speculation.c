@@ -1,0 +1,52 @@
+#include "cli/input/speculation.h"
+
+#include <string.h>
+
+#include "engine/speculate/steer.h"
+#include "memory/footprint.h"
+
+static bool is(const struct vr_options *o, const char *kind) { return strcmp(o->spec, kind) == 0; }
+
+enum vr_spec vr_spec_asked(const struct vr_options *o)
+{
+    return is(o, "mtp") ? VR_SPEC_MTP : is(o, "ngram") ? VR_SPEC_NGRAM : VR_SPEC_OFF;
+}
+
+static bool check_head(const struct vr_options *o, const struct vr_model *m, struct vr_err *err)
+{
+    if (m->n_layers_mtp == 0)
+        return vr_fail(err, VR_EUSAGE,
+                       "--spec mtp: %s has no layers for multi-token prediction; some files of a model have them and "
+                       "others were made without",
+                       m->name);
+    if (!vr_model_has_mtp(m))
+        return vr_fail(err, VR_EUSAGE, "--spec mtp: the engine cannot use the MTP layers of '%s' models", m->arch);
+    if (strcmp(o->split_mode, "tensor") == 0)
+        return vr_fail(err, VR_EUSAGE, "--spec mtp does not work with --split-mode tensor: leave one of them out");
+    return true;
+}
+
+bool vr_spec_check(const struct vr_options *o, const struct vr_models *m, struct vr_err *err)
+{
+    bool draft = m->companions[VR_DRAFT] != NULL, named = vr_spec_asked(o) != VR_SPEC_OFF;
+    if (is(o, "draft") && !o->draft) return vr_fail(err, VR_EUSAGE, "--spec draft needs a draft model: --draft FILE");
+    if (draft && named)
+        return vr_fail(err, VR_EUSAGE, "--draft and --spec %s contradict each other: leave one of them out", o->spec);
+    if (!draft && !named) return true;
+    if (vr_model_makes_embeddings(m->main))
+        return vr_fail(err, VR_EUSAGE, "%s makes embeddings: there is no text for speculative decoding", m->main->name);
+    if (!vr_model_rolls_back(m->main))
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is recurrent, and the engine keeps no earlier states of '%s' models: wrong guesses cannot "
+                       "be rolled back, so it cannot use speculative decoding",
+                       m->main->name, m->main->arch);
+    return !is(o, "mtp") || check_head(o, m->main, err);
+}
+
+bool vr_spec_may_use_head(const struct vr_options *o, const struct vr_fit_ask *ask)
+{
+    uint32_t n_seq = ask->context.n_seq ? ask->context.n_seq : 1;
+    return is(o, "auto") && !ask->companions[VR_DRAFT] && vr_model_has_mtp(ask->model) &&
+           vr_model_rolls_back(ask->model) && n_seq <= VR_STEER_STREAMS && strcmp(o->split_mode, "tensor") != 0 &&
+           !o->use_fit_params;
+}

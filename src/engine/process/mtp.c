@@ -1,0 +1,319 @@
+/* The head has a context of its own with the same sequences, and is fed what the model computes: each token with the
+ * model's hidden state of the one before it. A guess is such a pair, too; the next one has the head's own hidden state.
+ *
+ * Prompts are fed as the model computes them. Of a stream the hidden states of the last tokens are kept, and what was
+ * accepted is fed before the next guess: a stream that rests costs nothing, and wrong guesses are never fed.
+ *
+ * What a slot holds may come from elsewhere (another slot, the prompt cache, a picture), and a stream may have rested
+ * for longer than states are kept: then the head goes on without what it missed. It guesses worse for a while, and
+ * nothing is wrong. Hidden states are of one tenant and never used for another. */
+#include "engine/process/mtp.h"
+
+#include <string.h>
+
+#include "engine/llama/bridge_nextn.h"
+#include "engine/process/choice.h"
+
+enum { STEP = VR_MOST_DRAFT + 1 /* rows of a stream in a step, at most */, KEPT = 2 * STEP };
+
+struct head_seq {
+    llama_token *tokens; /* that the model computed; the head may have missed some */
+    uint32_t n;
+    uint64_t tenant;
+    float *states; /* hidden ones, of the tokens from `first` on; KEPT at most */
+    uint32_t first, n_states;
+    uint32_t fed;             /* tokens up to which the head's cache is what the model computed */
+    llama_token fed_last;     /* the last one of them, which the model had yet to compute */
+    struct vr_choice *choice; /* that wants guesses; NULL: none */
+    int32_t row;
+    uint32_t want;
+};
+
+struct vr_mtp {
+    const struct vr_engine *e;
+    struct head_seq *seqs; /* as the slots */
+    struct llama_batch batch;
+    struct vr_sampler *sampler;
+    llama_memory_t memory;
+    bool broken; /* it failed once: the model goes on alone */
+};
+
+struct llama_batch vr_mtp_batch(const struct vr_engine *e, uint32_t n)
+{
+    struct llama_batch b = llama_batch_init((int32_t)n, (int32_t)e->n_embd, 1);
+    b.token = calloc(n, sizeof *b.token); /* it makes only one of both */
+    return b;
+}
+
+void vr_mtp_batch_free(struct llama_batch b) { llama_batch_free(b); /* and the tokens with it */ }
+
+struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err)
+{
+    struct vr_mtp *m = calloc(1, sizeof *m);
+    if (!m) return vr_fail_nomem(err, "preparing the MTP head"), NULL;
+    m->e = e;
+    m->memory = llama_get_memory(e->head);
+    m->batch = vr_mtp_batch(e, e->n_batch);
+    m->sampler = vr_sampler_new(e->n_vocab);
+    m->seqs = calloc(e->n_seq, sizeof *m->seqs);
+    bool ok = m->batch.token && m->batch.embd && m->sampler && m->seqs;
+    for (uint32_t i = 0; ok && i < e->n_seq; i++) {
+        m->seqs[i].tokens = calloc((size_t)e->n_ctx_seq + STEP, sizeof(llama_token));
+        m->seqs[i].states = calloc((size_t)KEPT * e->n_embd, sizeof(float));
+        ok = m->seqs[i].tokens && m->seqs[i].states;
+    }
+    if (ok) return m;
+    vr_mtp_free(m);
+    return vr_fail_nomem(err, "preparing the MTP head"), NULL;
+}
+
+void vr_mtp_free(struct vr_mtp *m)
+{
+    if (!m) return;
+    for (uint32_t i = 0; m->seqs && i < m->e->n_seq; i++) {
+        free(m->seqs[i].tokens);
+        free(m->seqs[i].states);
+    }
+    free(m->seqs);
+    vr_sampler_free(m->sampler);
+    vr_mtp_batch_free(m->batch);
+    free(m);
+}
+
+/* --- sequences --- */
+
+static bool knows(const struct head_seq *s, const struct vr_slot *slot)
+{
+    return s->tenant == slot->tenant && s->n && s->n >= slot->n &&
+           memcmp(s->tokens, slot->tokens, slot->n * sizeof *slot->tokens) == 0;
+}
+
+/* The model's hidden state of the token before token n; NULL: it was not kept, or there is none. */
+static const float *state_before(const struct vr_mtp *m, const struct head_seq *s, uint32_t n)
+{
+    if (n <= s->first || n - 1 - s->first >= s->n_states) return NULL;
+    return s->states + (size_t)(n - 1 - s->first) * m->e->n_embd;
+}
+
+/* The head's cache ends before token n: guesses leave it, and what does not reach up to there is of no use. */
+static void align(const struct vr_mtp *m, const struct vr_slot *slot, uint32_t n)
+{
+    llama_pos next = vr_slot_pos(slot, n);
+    llama_memory_seq_rm(m->memory, slot->seq, next, -1);
+    if (llama_memory_seq_pos_max(m->memory, slot->seq) + 1 != next) llama_memory_seq_rm(m->memory, slot->seq, -1, -1);
+}
+
+static bool compute(struct vr_mtp *m)
+{
+    struct vr_err err = { 0 };
+    int rc = m->batch.n_tokens ? vr_bridge_decode(m->e->head, m->batch, &err) : 0;
+    if (rc == 0) return true;
+    m->broken = rc < 0;
+    llama_memory_clear(m->memory, false);
+    for (uint32_t i = 0; i < m->e->n_seq; i++) m->seqs[i].fed = 0;
+    return false;
+}
+
+/* One more row; those that fill the batch are computed. */
+static void put(struct vr_mtp *m, llama_seq_id seq, llama_pos pos, llama_token token, const float *state, bool logits)
+{
+    struct llama_batch *t = &m->batch;
+    if ((uint32_t)t->n_tokens == m->e->n_batch) {
+        compute(m);
+        t->n_tokens = 0;
+    }
+    int32_t i = t->n_tokens++;
+    float *to = t->embd + (size_t)i * m->e->n_embd;
+    t->token[i] = token;
+    t->pos[i] = pos;
+    t->n_seq_id[i] = 1;
+    t->seq_id[i][0] = seq;
+    t->logits[i] = logits;
+    if (state)
+        memcpy(to, state, m->e->n_embd * sizeof *to);
+    else
+        memset(to, 0, m->e->n_embd * sizeof *to);
+}
+
+/* --- feeding --- */
+
+/* The engine gives hidden states out in the order in which it computed tokens. Is that the batch's order? Where a pass
+ * takes the same number of tokens of each sequence, only if one pass took all of each. */
+static bool in_order(const struct vr_batcher *b)
+{
+    const struct llama_batch *t = &b->batch;
+    int32_t each = 0, same = 0;
+    if (!vr_batch_apart(b)) return true;
+    for (int32_t i = 0; i < t->n_tokens; i++) {
+        same = i && t->seq_id[i][0] == t->seq_id[i - 1][0] ? same + 1 : 1;
+        bool ends = i + 1 == t->n_tokens || t->seq_id[i + 1][0] != t->seq_id[i][0];
+        if (ends && each && same != each) return false;
+        if (ends) each = same;
+    }
+    return each == t->n_tokens || (uint32_t)t->n_tokens <= b->e->n_ubatch;
+}
+
+/* Nothing is known of what the slots hold after this batch. */
+static void miss(struct vr_mtp *m, const struct vr_batcher *b)
+{
+    for (int32_t i = 0; i < b->batch.n_tokens; i++) m->seqs[b->batch.seq_id[i][0]].n = 0;
+}
+
+/* The hidden states of rows from `row` on, which are those of tokens n_before .. n_before + n - 1, behind what is kept.
+ */
+static void keep_states(struct vr_mtp *m, struct vr_batcher *b, struct head_seq *s, int32_t row, uint32_t n_before,
+                        uint32_t n)
+{
+    size_t each = m->e->n_embd;
+    if (n_before < s->first || n_before - s->first > s->n_states) s->n_states = 0; /* there is a gap */
+    if (s->n_states == 0) s->first = n_before;
+    s->n_states = n_before - s->first; /* those of wrong guesses go */
+    if (s->n_states + n > KEPT) {
+        uint32_t drop = s->n_states + n - KEPT;
+        memmove(s->states, s->states + drop * each, (s->n_states - drop) * each * sizeof *s->states);
+        s->first += drop;
+        s->n_states -= drop;
+    }
+    for (uint32_t i = 0; i < n; i++, s->n_states++) {
+        const float *state = vr_bridge_nextn(b->e->ctx, row + (int32_t)i);
+        if (!state) return;
+        memcpy(s->states + s->n_states * each, state, each * sizeof *state);
+    }
+}
+
+/* What the head has not been fed of the tokens that the slot holds, as far as hidden states are kept. */
+static void catch_up(struct vr_mtp *m, struct head_seq *s, const struct vr_slot *slot)
+{
+    uint32_t from = s->fed;
+    if (from < slot->n && from <= s->first) from = s->first + 1;
+    if (from > slot->n || s->n_states == 0) from = slot->n;
+    align(m, slot, from);
+    for (uint32_t i = from; i < slot->n; i++)
+        put(m, slot->seq, vr_slot_pos(slot, i), slot->tokens[i], state_before(m, s, i), false);
+    s->fed = slot->n;
+}
+
+/* A prompt's rows are fed at once. */
+static void put_prompt(struct vr_mtp *m, struct vr_batcher *b, const struct vr_slot *slot, int32_t row, uint32_t n)
+{
+    const struct llama_batch *t = &b->batch;
+    struct head_seq *s = &m->seqs[slot->seq];
+    catch_up(m, s, slot);
+    for (uint32_t i = 0; i < n; i++)
+        put(m, slot->seq, t->pos[row + (int32_t)i], t->token[row + (int32_t)i],
+            i ? vr_bridge_nextn(b->e->ctx, row + (int32_t)i - 1) : state_before(m, s, slot->n), false);
+    s->fed = slot->n + n;
+}
+
+/* Rows from `row` on are the n tokens of a slot; before the batch it held slot->n. */
+static void take_rows(struct vr_mtp *m, struct vr_batcher *b, struct vr_choice *c, int32_t row)
+{
+    const struct vr_slot *slot = c->slot;
+    const llama_token *tokens = b->batch.token + row;
+    struct head_seq *s = &m->seqs[slot->seq];
+    uint32_t n = c->n_add;
+    bool text = c->state == VR_TEXT && n <= STEP;
+    if (!knows(s, slot)) {
+        llama_memory_seq_rm(m->memory, slot->seq, -1, -1);
+        memcpy(s->tokens, slot->tokens, slot->n * sizeof *s->tokens);
+        s->n_states = s->fed = 0;
+    }
+    if (s->fed > slot->n) s->fed = slot->n + (text && s->fed_last == tokens[0]);
+    s->tenant = slot->tenant;
+    memcpy(s->tokens + slot->n, tokens, n * sizeof *tokens);
+    s->n = slot->n + n;
+    if (text) {
+        keep_states(m, b, s, row, slot->n, n);
+    } else {
+        put_prompt(m, b, slot, row, n);
+        s->n_states = 0;
+        keep_states(m, b, s, row + (int32_t)n - 1, slot->n + n - 1, 1);
+    }
+}
+
+bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b)
+{
+    if (m->broken) return false;
+    if (!in_order(b)) return miss(m, b), false;
+    llama_synchronize(b->e->ctx);
+    double t0 = vr_now_fine_ms();
+    m->batch.n_tokens = 0;
+    for (int32_t row = 0; row < b->batch.n_tokens;) {
+        llama_seq_id seq = b->batch.seq_id[row][0];
+        struct vr_choice *c = b->slots.slot[seq].choice;
+        if (c && c->n_add) take_rows(m, b, c, row);
+        while (row < b->batch.n_tokens && b->batch.seq_id[row][0] == seq) row++;
+    }
+    compute(m);
+    b->began_ms += vr_now_fine_ms() - t0; /* that is not the model's own time */
+    return true;
+}
+
+/* --- guessing --- */
+
+/* The head's most likely token behind what it was fed; -1: none. */
+static llama_token guess_token(struct vr_mtp *m, const struct head_seq *s)
+{
+    static const struct vr_sampling greedy = { .repeat = 1, .top_p = 1 };
+    uint64_t no_luck = 0;
+    const float *logits = llama_get_logits_ith(m->e->head, s->row);
+    llama_token token = logits ? vr_sample(m->sampler, &greedy, &no_luck, logits, NULL, NULL) : -1;
+    return token >= 0 && !llama_vocab_is_eog(m->e->vocab, token) ? token : -1;
+}
+
+/* One more guess for everybody who wants one; the batch becomes what is to be computed for the next ones. */
+static void guess_all(struct vr_mtp *m)
+{
+    m->batch.n_tokens = 0;
+    llama_synchronize(m->e->head);
+    for (uint32_t i = 0; i < m->e->n_seq; i++) {
+        struct head_seq *s = &m->seqs[i];
+        struct vr_choice *c = s->choice;
+        if (!c || s->row < 0) continue;
+        int32_t row = s->row;
+        llama_token token = guess_token(m, s);
+        s->row = -1;
+        if (token < 0) continue;
+        c->draft[c->n_draft++] = token;
+        const float *state = vr_bridge_nextn(m->e->head, row);
+        if (c->n_draft >= s->want || !state) continue;
+        s->row = m->batch.n_tokens;
+        put(m, c->slot->seq, vr_slot_pos(c->slot, c->slot->n + c->n_draft), token, state, true);
+    }
+}
+
+/* Whom guesses are for, and the head as far as the model is. */
+static bool begin(struct vr_mtp *m, const struct vr_pick *picks, uint32_t n)
+{
+    m->batch.n_tokens = 0;
+    for (uint32_t i = 0; i < m->e->n_seq; i++) m->seqs[i].choice = NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct vr_slot *slot = picks[i].c->slot;
+        struct head_seq *s = &m->seqs[slot->seq];
+        if (picks[i].want == 0 || !knows(s, slot) || !state_before(m, s, slot->n)) continue;
+        s->choice = picks[i].c;
+        s->want = picks[i].want;
+        catch_up(m, s, slot);
+    }
+    return compute(m);
+}
+
+void vr_mtp_guess(struct vr_mtp *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n)
+{
+    (void)b;
+    if (m->broken || !begin(m, picks, n)) return;
+    m->batch.n_tokens = 0;
+    for (uint32_t i = 0; i < m->e->n_seq; i++) {
+        struct head_seq *s = &m->seqs[i];
+        if (!s->choice) continue;
+        const struct vr_slot *slot = s->choice->slot;
+        s->row = m->batch.n_tokens;
+        put(m, slot->seq, vr_slot_pos(slot, slot->n), s->choice->next, state_before(m, s, slot->n), true);
+        s->fed = slot->n + 1;
+        s->fed_last = s->choice->next;
+    }
+    while (m->batch.n_tokens) {
+        if (!compute(m)) return;
+        guess_all(m);
+    }
+}

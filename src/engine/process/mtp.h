@@ -1,0 +1,19 @@
+/* The model's own head for multi-token prediction, which guesses for it (guess.h). */
+#ifndef VR_ENGINE_PROCESS_MTP_H
+#define VR_ENGINE_PROCESS_MTP_H
+
+#include "engine/process/guess.h"
+
+struct vr_mtp;
+
+struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err) VR_MUST_CHECK;
+void vr_mtp_free(struct vr_mtp *m);
+/* The model has computed a batch, and its slots have not moved on yet. False: nothing was waited for. */
+bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b);
+/* Fills draft[] of those who want guesses, as far as it can. */
+void vr_mtp_guess(struct vr_mtp *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n);
+/* A batch of tokens with the hidden states that come before them; its tokens are NULL when there is no memory. */
+struct llama_batch vr_mtp_batch(const struct vr_engine *e, uint32_t n);
+void vr_mtp_batch_free(struct llama_batch b);
+
+#endif

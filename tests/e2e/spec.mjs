@@ -1,0 +1,88 @@
+// serve --spec: texts are what they are without guesses, the plan's prediction, and what usage, timings, /metrics and the live feed tell.
+import { execFileSync } from 'node:child_process';
+import { binary } from './lib.mjs';
+import { done, machine, makeModel, must, refused, same, test, up } from './real.mjs';
+
+const shape = ['--embd', 128, '--ff', 256, '--type', 'f32', '--calm', '--template', 'tools'];
+const hybrid = makeModel('hybrid', '--arch', 'qwen35', '--mtp', 1, ...shape), plain = makeModel('plain', ...shape), recurrent = makeModel('recurrent', '--arch', 'mamba');
+const exact = ['--n-ctx', '2048', '--n-seq', '2', '--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
+const base = { prompt: 'once upon a time and once more', max_tokens: 120, temperature: 0, ignore_eos: true, cache_prompt: false };
+const texts = (r) => r.choices.map((c) => [c.text ?? c.message, c.finish_reason]);
+const schema = { type: 'object', properties: { name: { type: 'string', maxLength: 8 }, n: { type: 'integer' } }, required: ['name', 'n'] };
+const tool = { type: 'function', function: { name: 'look', parameters: { type: 'object', properties: { where: { enum: ['here', 'there'] } }, required: ['where'] } } };
+const rows = {
+  greedy: ['/v1/completions', base],
+  'a seed': ['/v1/completions', { ...base, temperature: 0.7, top_k: 4, seed: 11, max_tokens: 30 }],
+  'two choices, log-probabilities': ['/v1/completions', { ...base, n: 2, logprobs: 2, max_tokens: 24 }],
+  'a schema': ['/v1/chat/completions', { messages: [{ role: 'user', content: 'a card' }], temperature: 0, max_tokens: 80, response_format: { type: 'json_schema', json_schema: { name: 'x', schema } } }],
+  'a tool': ['/v1/chat/completions', { messages: [{ role: 'user', content: 'look' }], temperature: 0, max_tokens: 80, tools: [tool], tool_choice: 'required' }],
+  'a stop string': ['/v1/completions', { ...base, stop: ['e'] }],
+};
+const plan = (model, ...args) => JSON.parse(execFileSync(binary, ['plan', '--json', '--gpus', 'RTX 3090', '--n-ctx', '1024', ...args, model], { stdio: ['ignore', 'pipe', 'pipe'] }));
+
+const alone = await up(hybrid, [...exact, '--spec', 'off']), s = await up(hybrid, [...exact, '--spec', 'mtp', '--n-draft', '3']); // other kinds: tests/e2e/engine/test_guesses.c
+for (const [what, [where, body]] of Object.entries(rows))
+  await test(what, async () => {
+    const want = await alone.post(where, body), got = await s.post(where, body);
+    const calls = (r) => JSON.stringify(texts(r)).replace(/"id":"[^"]*"/g, ''); // of tool calls: made up
+    same(calls(got), calls(want));
+    same(got.usage.completion_tokens, want.usage.completion_tokens);
+  });
+await test('what is told', async () => {
+  const r = await s.post('/v1/completions', base), d = r.usage.completion_tokens_details;
+  must(d.accepted_prediction_tokens > 0 && d.rejected_prediction_tokens > 0, JSON.stringify(d));
+  const { timings } = await s.post('/completion', { prompt: base.prompt, n_predict: 60, temperature: 0, ignore_eos: true });
+  must(timings.draft_n > 0 && timings.draft_n_accepted <= timings.draft_n, JSON.stringify(timings));
+  const guessed = await s.metric('drafted_tokens_total'), accepted = await s.metric('accepted_tokens_total');
+  must(guessed > accepted && accepted > 0, `${guessed} ${accepted}`);
+  same((await s.get('/api/status')).engine.ready.spec, 'mtp');
+  same((await s.get('/api/plan')).speculation.kind, 'mtp');
+});
+await alone.stop();
+await s.stop();
+await test('a trained head: more than half of its guesses are right, on its own kind of text', async () => {
+  const rhymes = 'tests/fixtures/rhymes.gguf', settings = [...exact, '--n-ctx', '1024', '--n-seq', '1'];
+  const without = await up(rhymes, [...settings, '--spec', 'off']), fixed = await up(rhymes, [...settings, '--spec', 'mtp', '--n-draft', '3']);
+  let accepted = 0, rejected = 0, tokens = 0;
+  for (const prompt of ['Seven green frogs sat by the river.', 'Nine old goats sat on the hill.', 'Four sleepy owls sat']) {
+    const body = { ...base, prompt, max_tokens: 240 }, want = await without.post('/v1/completions', body), got = await fixed.post('/v1/completions', body);
+    same(texts(got), texts(want), prompt);
+    accepted += got.usage.completion_tokens_details.accepted_prediction_tokens;
+    rejected += got.usage.completion_tokens_details.rejected_prediction_tokens;
+    tokens += got.usage.completion_tokens;
+  }
+  must(accepted / (accepted + rejected) > 0.6, `${accepted} of ${accepted + rejected}`); // 0.88 when it was trained
+  must(accepted > tokens / 2, `${accepted} of ${tokens} tokens were guessed`);
+  await without.stop();
+  await fixed.stop();
+});
+await test('left to us', async () => {
+  const auto = plan(hybrid), off = plan(hybrid, '--spec', 'off');
+  same([auto.speculation.kind, auto.speculation.steered, off.speculation], ['mtp', true, undefined]);
+  must(auto.speculation.gain > 1.05 && auto.speculation.decode_tok_s > off.predicted.decode_tok_s, JSON.stringify(auto.speculation));
+  same(plan(plain).speculation, undefined);
+  same(plan(hybrid, '--n-seq', '8').speculation, undefined); // so many streams fill a batch by themselves
+  must(plan(hybrid, '--spec', 'mtp', '--n-draft', '2').speculation.n_draft === 2, 'n-draft');
+  must(plan(plain, '--spec', 'ngram').speculation.acceptance === undefined, 'nobody can know that');
+});
+await test('steered while it serves, on a virtual card', async () => {
+  const s = await up(hybrid, ['--n-ctx', '1024', '--n-seq', '2', '--reserve-mib', '1', '--machine', machine(200), '--flash-attn', 'on']);
+  same((await s.get('/api/status')).engine.ready.spec, 'mtp');
+  await Promise.all([1, 2, 3].map((i) => s.post('/v1/completions', { ...base, prompt: `${i} ${base.prompt}` })));
+  must(await s.metric('drafted_tokens_total') > 0, 'no guesses');
+  must(await s.metric('speculation_gain') >= 1, 'gain');
+  await s.stop();
+});
+for (const [what, model, args, says] of [
+  ['a model without MTP layers', plain, ['--spec', 'mtp'], /has no layers for multi-token prediction/],
+  ['no draft model', plain, ['--spec', 'draft'], /needs a draft model/],
+  ['a head in split mode tensor', hybrid, ['--spec', 'mtp', '--split-mode', 'tensor', '--machine', machine(200, 200)], /--spec mtp does not work with --split-mode tensor/],
+  ['a recurrent model', recurrent, ['--spec', 'ngram'], /keeps no earlier states of 'mamba' models/],
+  ['two kinds', plain, ['--spec', 'ngram', '--draft', plain], /contradict each other/],
+  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp or ngram|auto\|off\|draft\|mtp\|ngram/],
+])
+  await test(`refused: ${what}`, async () => {
+    const r = await refused(model, args);
+    must(r.code === 2 && says.test(r.text), JSON.stringify(r));
+  });
+done('spec');
