@@ -13,6 +13,14 @@
 #include "base/err.h"
 #include "scratch.h"
 
+/* Of a long row of cases every so many-th is looked at: where a sanitizer makes each ten times as long, memory is what
+ * is looked at, and all of the code is reached by a few. */
+#ifdef __SANITIZE_ADDRESS__
+#define EACH 10
+#else
+#define EACH 1
+#endif
+
 /* Fails with both texts when `msg` does not contain `part`. */
 #define assert_contains(msg, part)                                                                                     \
     do {                                                                                                               \

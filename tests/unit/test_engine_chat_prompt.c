@@ -364,12 +364,6 @@ static struct tally attack_all(struct rig *g, size_t n_texts, int n_random)
 
 /* --- tests --- */
 
-#ifdef __SANITIZE_ADDRESS__
-#define EACH 5 /* templates take long there */
-#else
-#define EACH 1
-#endif
-
 static void test_families(void **state)
 {
     (void)state;

@@ -281,12 +281,6 @@ static void compare(const json_t *load, const json_t *plan, const char *model, c
     vr_proof_done(&proof);
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define EACH 7 /* plans take long there */
-#else
-#define EACH 1
-#endif
-
 /* Every fixture on every rig, each pair with two sets of options. */
 static void test_sent_is_proven(void **state)
 {

@@ -138,7 +138,8 @@ static void test_matches_the_cuda_backend(void **state)
     size_t cap = 0;
     int n = 0, n_errors = 0, n_bad = 0;
     double ms = 0;
-    for (; getline(&line, &cap, f) > 0; n++) {
+    for (unsigned i = 0; getline(&line, &cap, f) > 0; i++) {
+        if (i % EACH) continue;
         json_t *all = json_loads(line, 0, NULL), *c = json_object_get(all, "case"),
                *truth = json_object_get(all, "answer");
         struct scenario s;
@@ -157,13 +158,14 @@ static void test_matches_the_cuda_backend(void **state)
         } else {
             n_errors++;
         }
+        n++;
         ms += p.ms;
         vr_proof_done(&p);
         json_decref(all);
     }
     fclose(f);
     print_message("%d placements, %d of them refused as there, %d differ, %.1f ms each\n", n, n_errors, n_bad, ms / n);
-    assert_true(n >= 50);
+    assert_true(n >= 50 / EACH);
     assert_int_equal(n_bad, 0);
 }
 
@@ -171,7 +173,7 @@ static void test_matches_the_cuda_backend(void **state)
 static void test_stripped_is_the_same(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < VR_COUNT(fixture_names); i++) {
+    for (size_t i = 0; i < VR_COUNT(fixture_names); i += EACH) {
         struct vr_trial t = trial_on(3, 24000);
         struct vr_proof a = { 0 }, b = { 0 };
         struct vr_err err = { 0 };

@@ -6,7 +6,7 @@
 
 #include "engine/process/sample.h"
 
-enum { N = 5000, DRAWS = 200000 };
+enum { N = 5000, DRAWS = 200000 / EACH };
 
 static float row[N];
 
@@ -108,7 +108,7 @@ static void test_greedy(void **state)
     struct vr_sampler *s = vr_sampler_new(N);
     struct vr_sampling how = plain(0);
     uint64_t rng = 0;
-    for (int at = 0; at < N; at += 7) {
+    for (int at = 0; at < N; at += 7 * EACH) {
         fill((uint32_t)at);
         row[at] = 9;
         assert_int_equal(vr_sample(s, &how, &rng, row, NULL, NULL), at);

@@ -131,7 +131,7 @@ static void test_best_of_all(void **state)
                  { "llama-3.3-70b", "llama-3.1-8b", "laptop-4080m-2x3090ti", 4096 },
                  { "qwen3-30b-a3b", "qwen3-30b-a3b", "8gpu-5090-4090-a40-a6000", 4096 },
                  { "llama-3.1-8b", "llama-3.1-8b", "3090-2060", 4096 } };
-    for (size_t r = 0; r < VR_COUNT(rows); r++) {
+    for (size_t r = 0; r < VR_COUNT(rows); r += EACH) {
         struct vr_err err = { 0 };
         VR_AUTO(vr_model) m = open_model(fixture_path(rows[r].model));
         VR_AUTO(vr_model) draft = open_model(fixture_path(rows[r].draft));

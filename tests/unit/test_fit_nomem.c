@@ -122,19 +122,19 @@ static bool llama(void)
 static void test_plan(void **state)
 {
     (void)state;
-    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 61, false);
+    nomem_each("plan", plan, getenv("NOMEM_ALL") ? 1 : 61 * EACH, false);
 }
 
 static void test_choose(void **state)
 {
     (void)state;
-    nomem_each("choices", choose, getenv("NOMEM_ALL") ? 1 : 199, false);
+    nomem_each("choices", choose, getenv("NOMEM_ALL") ? 1 : 199 * EACH, false);
 }
 
 static void test_spread(void **state)
 {
     (void)state;
-    nomem_each("spread", spread, getenv("NOMEM_ALL") ? 1 : 23, false);
+    nomem_each("spread", spread, getenv("NOMEM_ALL") ? 1 : 23 * EACH, false);
 }
 
 static void test_given(void **state)

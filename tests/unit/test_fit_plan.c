@@ -99,7 +99,7 @@ static void test_design_rows(void **state)
         { "qwen3-235b-a22b", "8gpu-5090-4090-a40-a6000", 8192, 8.5, 0, 0.4 }, /* 8.2 ms of weights */
         { "kimi-k2.5", "8gpu-5090-4090-a40-a6000", 32768, 1e9, 8, 152.0 },
     };
-    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+    for (size_t i = 0; i < VR_COUNT(rows); i += EACH) {
         struct stage s;
         set_stage(&s, rows[i].model, rows[i].rig, rows[i].n_ctx);
         if (rows[i].most_ms < 1e8) vr_speeds_bandwidth(&s.machine, &s.speeds);
@@ -133,7 +133,7 @@ static void test_never_over(void **state)
     static const char *const caches[] = { "f16", "q8_0", "q4_0" };
     static const uint32_t contexts[] = { 1024, 4096, 16384, 65536 }, batches[] = { 64, 512, 1024 };
     const char *many = getenv("VR_RANDOM_PLANS"), *other = getenv("VR_RANDOM_SEED");
-    unsigned seed = other ? (unsigned)atoi(other) : 11, n = many ? (unsigned)atoi(many) : 40, planned = 0;
+    unsigned seed = other ? (unsigned)atoi(other) : 11, n = many ? (unsigned)atoi(many) : 40 / EACH, planned = 0;
     for (unsigned i = 0; i < n; i++) {
         struct stage s;
         set_stage(&s, fixture_names[pick(&seed, VR_COUNT(fixture_names))], rigs[pick(&seed, VR_COUNT(rigs))],
@@ -200,7 +200,9 @@ static void test_largest_context(void **state)
     (void)state;
     static const char *const caches[] = { "f16", "q8_0", "q4_0" };
     const char *many = getenv("VR_LARGEST_CONTEXTS");
-    size_t n = VR_COUNT(fixture_names) * VR_COUNT(rigs) * VR_COUNT(caches), wanted = many ? (size_t)atoi(many) : 6;
+    size_t n = VR_COUNT(fixture_names) * VR_COUNT(rigs) * VR_COUNT(caches), wanted = many        ? (size_t)atoi(many)
+                                                                                     : EACH == 1 ? 6
+                                                                                                 : 1;
     size_t limited = 0;
     for (size_t i = 0; i < 2 * n && limited < wanted; i++) {
         size_t k = i * 67 % n; /* 67 and n have no common factor */
@@ -301,12 +303,6 @@ static double buffer_slack(const struct vr_outcome *o, const struct stage *s)
     return !o->optimal && o->verdict.host.model_bytes > input + VR_MIB ? 1e-3 : 1e-9;
 }
 
-#ifdef __SANITIZE_ADDRESS__
-#define EACH 7 /* plans take long there */
-#else
-#define EACH 1
-#endif
-
 /* The plan for a goal is at least as good in it as the plans for the other two. Token generation is planned without a
  * look at the others: where weights are in host memory and nothing is proven, a better one may be missed by 0.1 %. */
 static void test_goals(void **state)
@@ -338,7 +334,7 @@ static void test_goals(void **state)
         }
     print_message("%u comparisons, %u of them won by more than 1 %%, %u missed by less than 0.1 %%\n", compared, differ,
                   missed);
-    assert_true(compared > 200 / EACH && differ > 40 / EACH / 2);
+    assert_true(compared > 200 / EACH && differ > 20 / EACH);
 }
 
 /* What is said of all placements holds for placements that anybody may choose: none takes less than the bound, by the
@@ -347,7 +343,7 @@ static void test_bounds_hold(void **state)
 {
     (void)state;
     unsigned seed = 5, tried = 0, near = 0;
-    for (size_t i = 0; i < 24; i++) {
+    for (size_t i = 0; i < 24; i += EACH) {
         struct stage s;
         size_t m = pick(&seed, VR_COUNT(fixture_names));
         if (strcmp(fixture_names[m], "kimi-k2.5") == 0) continue;
@@ -375,7 +371,7 @@ static void test_bounds_hold(void **state)
         }
     }
     print_message("%u placements, %u of them within 5 %% of the bound\n", tried, near);
-    assert_true(tried > 30);
+    assert_true(tried > 30 / EACH);
 }
 
 static bool has_reason(const struct vr_outcome *o, enum vr_reason_kind kind)

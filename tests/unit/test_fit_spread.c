@@ -112,7 +112,7 @@ static void test_one_dry_run_foretells_others(void **state)
     static const char *const models[] = { "llama-3.1-8b", "gemma-3-27b", "qwen3-30b-a3b", "gpt-oss-120b" };
     unsigned seed = 3;
     double most[VR_N_PHASES] = { 0 };
-    for (size_t m = 0; m < VR_COUNT(models); m++) {
+    for (size_t m = 0; m < VR_COUNT(models); m += EACH) {
         struct stage s;
         set_stage(&s, models[m], "RTX 3090:200000,RTX 3060 12GB:200000,RTX 4090:200000", 8192);
         struct vr_stages stages = { 0 }, again = { 0 };
@@ -144,7 +144,7 @@ static void test_heads_are_cut_as_the_engine_does(void **state)
     unsigned seed = 8;
     struct stage s;
     set_stage(&s, "llama-3.3-70b", "5x RTX 3090:200000", 4096);
-    for (unsigned i = 0; i < 6; i++) {
+    for (unsigned i = 0; i < 6; i += EACH) {
         struct vr_spread x = random_split(&seed, 5);
         struct vr_verdict v = dry_run(&s, &x, NULL);
         double heads[VR_MAX_PLACED] = { 0 }, slice[VR_MAX_PLACED];
@@ -183,7 +183,11 @@ static void test_never_slower_never_over(void **state)
     static const char *const cards[] = { "RTX 3090", "RTX 4090", "RTX 3060 12GB", "RTX 5060 Ti 16GB", "RTX 5090" };
     static const uint32_t contexts[] = { 2048, 8192, 32768 };
     const char *many = getenv("VR_RANDOM_PLANS"), *other = getenv("VR_RANDOM_SEED");
-    unsigned seed = other ? (unsigned)atoi(other) : 21, n = many ? (unsigned)atoi(many) : 12, spread = 0, planned = 0;
+    unsigned seed = other ? (unsigned)atoi(other) : 21,
+             n = many        ? (unsigned)atoi(many)
+                 : EACH == 1 ? 12
+                             : 2,
+             spread = 0, planned = 0;
     for (unsigned i = 0; i < n; i++) {
         char list[256] = "";
         for (size_t k = 0, kinds = 1 + pick(&seed, 2); k < kinds; k++)
@@ -287,7 +291,7 @@ static void test_slow_splits_are_foretold(void **state)
 {
     (void)state;
     static const char *const cards[] = { "4x RTX 3090", "2x RTX 5060 Ti 16GB" };
-    for (size_t i = 0; i < VR_COUNT(cards); i++) {
+    for (size_t i = 0; i < VR_COUNT(cards); i += EACH) {
         struct stage s;
         set_stage(&s, "qwen3-235b-a22b", cards[i], 8192);
         s.machine.host.ram_free_bytes = UINT64_C(256) << 30;

@@ -5,11 +5,7 @@
 #include "plan/solve.h"
 #include "plan_random.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define N_PROBLEMS 150 /* there it is memory that is looked at */
-#else
-#define N_PROBLEMS 600
-#endif
+#define N_PROBLEMS (600 / EACH)
 
 static const struct random_size sizes[] = {
     /* devices kinds layers classes units free */

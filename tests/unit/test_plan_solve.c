@@ -9,11 +9,7 @@
 #include "plan/solve.h"
 #include "plan_random.h"
 
-#ifdef __SANITIZE_ADDRESS__
-#define N_SMALL 4000 /* there it is memory that is looked at, five times as slowly */
-#else
-#define N_SMALL 20000
-#endif
+#define N_SMALL (20000 / EACH)
 #define N_AGAIN (N_SMALL / 2)
 
 /* --- brute force: shares no code with plan/ --- */
