@@ -80,7 +80,7 @@ static void test_distributions(void **state)
         how.min_p = rows[k].min_p;
         size_t n = reference(&how, p);
         memset(count, 0, sizeof count);
-        int draws = n > 1000 ? DRAWS / 20 : DRAWS / 4;
+        int draws = n > 1000 ? 10000 : DRAWS / 4; /* fewer leave no token eight of them */
         for (int i = 0; i < draws; i++) {
             int32_t t = vr_sample(s, &how, &rng, row, NULL, NULL);
             assert_in_range(t, 0, N - 1);
