@@ -6,7 +6,7 @@
  * - devices: as long as the others have room for what the emptiest one holds, a plan without it is tried;
  * - how prompts are computed: the graph of the dry run tells what other settings would bring (ways.h). The best of them
  *   are tried with the same placement, which then generates as fast; where their buffers do not fit, a plan is made for
- *   them, unless what must leave the devices would alone cost more than 1 %. */
+ *   them, unless the weights that must make room would alone cost more than 1 % wherever they go. */
 #include "fit/choices.h"
 
 #include <math.h>
@@ -31,6 +31,12 @@ struct setting {
     uint32_t offload_min;
 };
 
+/* What a setting takes on devices where everything stays where it is: of the budgets, beyond them, and more than before
+ * on the device where that is most. */
+struct extra {
+    double over_bytes, most_bytes;
+};
+
 struct chooser {
     const struct vr_fit_ask *given;
     const struct vr_goal *goal;
@@ -41,7 +47,7 @@ struct chooser {
     struct vr_lessons *lessons;
     double fastest;        /* token generation: no plan may be slower by more than SLOWER … */
     double spared_percent; /* … and this is what devices that were spared would bring */
-    double over_bytes;     /* that a micro-batch took beyond the budgets, and how wide it was: those below take less */
+    struct extra over;     /* of a micro-batch that did not fit, and how wide it was: those below take less */
     uint8_t over_wider;
     uint32_t dry_runs;
     struct vr_reason context; /* of a largest context, to be told first */
@@ -124,11 +130,27 @@ static double host_ms_per_byte(const struct chooser *c, const struct vr_outcome 
     return fmax(used / (c->ask.speeds->places[VR_SPEED_HOST].gbs * 1e6) - on_device, 0);
 }
 
-/* Whether so many bytes may leave the devices for the host. */
-static bool affords(const struct chooser *c, const struct vr_outcome *o, double bytes)
+/* What a step takes longer when weights make room for that: other devices in use have them, as far as there is room
+ * beside what the setting takes there, and then the host. */
+static double leaving_ms(struct chooser *c, const struct vr_outcome *o, const struct extra *x)
 {
-    double ms = o->verdict.price.step_ms[VR_DECODE] + fmax(bytes, 0) * host_ms_per_byte(c, o);
-    return ms <= c->fastest * (1 + SURELY * SLOWER);
+    const struct vr_verdict *v = &o->verdict;
+    double room = 0, least = INFINITY, most = 0; /* per byte */
+    for (size_t i = 0; i < v->n_devices; i++) {
+        const struct vr_judged *j = &v->devices[i];
+        double each = j->ms[VR_DECODE] / (double)(j->use.model_bytes + j->use.context_bytes);
+        double left = (double)budget_of(c, j->device)->budget_bytes - (double)vr_judged_bytes(j) - x->most_bytes;
+        least = fmin(least, each);
+        if (left > 0) room += left, most = fmax(most, each);
+    }
+    if (x->over_bytes <= room) return x->over_bytes * (most - least);
+    return room * fmax(most - least, 0) + (x->over_bytes - room) * host_ms_per_byte(c, o);
+}
+
+/* Whether a step may take so much longer. */
+static bool affords(const struct chooser *c, const struct vr_outcome *o, double ms)
+{
+    return o->verdict.price.step_ms[VR_DECODE] + ms <= c->fastest * (1 + SURELY * SLOWER);
 }
 
 /* Could the others hold what is on this one, but for what the host may take? */
@@ -145,7 +167,7 @@ static bool has_room_without(struct chooser *c, const struct vr_outcome *o, int 
         else /* without a pipeline's copies there is more */
             room += (double)budget_of(c, j->device)->budget_bytes - (v->pipeline ? held : use);
     }
-    return affords(c, o, need - room);
+    return affords(c, o, fmax(need - room, 0) * host_ms_per_byte(c, o));
 }
 
 /* As few devices as token generation does with. */
@@ -261,10 +283,21 @@ static bool judge_again(struct chooser *c, const struct vr_fit_ask *ask, const s
     return ok;
 }
 
-/* The same placement with other settings: `o` is what it becomes if it fits and is no slower than it may be. *over:
- * bytes that do not fit; *slower: by which share it is slower. */
+static struct extra extra_of(const struct vr_verdict *now, const struct vr_verdict *was)
+{
+    struct extra x = { 0 };
+    for (size_t i = 0; i < now->n_devices; i++) {
+        x.over_bytes += (double)now->devices[i].over_bytes;
+        x.most_bytes =
+            fmax(x.most_bytes, (double)vr_judged_bytes(&now->devices[i]) - (double)vr_judged_bytes(&was->devices[i]));
+    }
+    return x;
+}
+
+/* The same placement with other settings: `o` is what it becomes if it fits and is no slower than it may be. *slower:
+ * by which share it is slower. */
 static bool keeps_placement(struct chooser *c, const struct vr_fit_ask *ask, struct vr_outcome *o, bool *fits,
-                            double *over, double *slower, struct vr_err *err)
+                            struct extra *extra, double *slower, struct vr_err *err)
 {
     struct vr_verdict *v = malloc(sizeof *v);
     if (!v) return vr_fail_nomem(err, "planning");
@@ -279,8 +312,7 @@ static bool keeps_placement(struct chooser *c, const struct vr_fit_ask *ask, str
     if (ok) vr_lessons_learn(c->lessons, ask, &trial, v);
     *slower = ok ? v->price.step_ms[VR_DECODE] / c->fastest - 1 : 0;
     *fits = ok && v->fits && v->pipeline == o->verdict.pipeline && *slower <= SLOWER;
-    *over = ok ? 0 : INFINITY;
-    for (size_t i = 0; ok && i < v->n_devices; i++) *over += (double)v->devices[i].over_bytes;
+    *extra = ok ? extra_of(v, &o->verdict) : (struct extra){ INFINITY, INFINITY };
     if (*fits) {
         struct vr_reason split[VR_MAX_REASONS];
         size_t n_split = vr_outcome_split_reasons(o, &v->price, split);
@@ -305,9 +337,10 @@ static bool is_better(const struct chooser *c, const struct vr_outcome *now, con
 }
 
 /* What a setting takes beyond the budgets where everything stays where it is, in proportion to one that was tried. */
-static double expected_over(const struct chooser *c, const struct setting *s)
+static struct extra expected_extra(const struct chooser *c, const struct setting *s)
 {
-    return c->over_bytes * ((1 << s->wider) - 1) / ((1 << c->over_wider) - 1);
+    double part = (double)((1 << s->wider) - 1) / ((1 << c->over_wider) - 1);
+    return (struct extra){ c->over.over_bytes * part, c->over.most_bytes * part };
 }
 
 /* A setting that needs less memory lets more weights onto the devices, if there are any to come. */
@@ -332,27 +365,29 @@ static bool try_setting(struct chooser *c, const struct setting *s, struct vr_ou
                         struct vr_err *err)
 {
     struct vr_fit_ask ask;
-    double over = 0, slower = 0;
+    struct extra extra = { 0 };
+    double slower = 0;
     *t = (struct tried){ .took = false };
     apply(c, s, o->verdict.ways.n_ubatch, &ask);
     if (for_decode(c) && !vr_companions_any(&ask)) {
         double used = used_bytes(o);
         if (c->over_wider && s->wider)
-            over = expected_over(c, s);
-        else if (!keeps_placement(c, &ask, o, &t->took, &over, &slower, err))
+            extra = expected_extra(c, s);
+        else if (!keeps_placement(c, &ask, o, &t->took, &extra, &slower, err))
             return false;
-        t->cost = over * host_ms_per_byte(c, o) / c->fastest;
+        double longer_ms = leaving_ms(c, o, &extra);
+        t->cost = longer_ms / c->fastest;
         if (t->took) {
             c->ask = ask;
             return use_room(c, &ask, used - used_bytes(o), o, err);
         }
-        if (over == 0 && slower > SLOWER) { /* by itself: a placement in less room is no faster */
+        if (extra.over_bytes == 0 && slower > SLOWER) { /* by itself: a placement in less room is no faster */
             t->by_itself = true;
             t->cost = slower;
             return true;
         }
-        if (!c->over_wider && s->wider) c->over_bytes = over, c->over_wider = s->wider;
-        if (!affords(c, o, over)) return true;
+        if (!c->over_wider && s->wider) c->over = extra, c->over_wider = s->wider;
+        if (!affords(c, o, longer_ms)) return true;
     }
     VR_AUTO_OUTCOME now = { 0 };
     if (!plan(c, &ask, o, &now, err)) return err->code == VR_OK;
@@ -451,7 +486,7 @@ static bool first_plan(struct chooser *c, struct vr_outcome *o, struct vr_err *e
     bool ok = a->context.n_ctx ? vr_fit_plan(a, &goal, o, err) : vr_fit_largest(a, c->goal, o, err);
     if (!ok) return false;
     c->dry_runs = o->dry_runs;
-    c->fastest = o->verdict.price.step_ms[VR_DECODE];
+    c->fastest = o->verdict.price.step_ms[VR_DECODE] / (1 + o->given);
     if (a->context.n_ctx) return true;
     c->ask.context.n_ctx = o->verdict.n_ctx;
     c->context = o->reasons[0];

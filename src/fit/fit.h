@@ -81,6 +81,7 @@ struct vr_outcome {
     enum vr_optimize optimize; /* planned: what for; verdict.cost[] of it is what was minimised */
     bool optimal;              /* planned: no other placement costs less */
     double lower_bound;        /* planned: none costs less than this; 0: nothing is known */
+    double given;              /* planned: the share of the cost that was given for faster prompts */
     double split_bound; /* planned, of whole layers: no split of every layer costs less; infinite: none is to be had */
     double fewer_bound; /* planned, split mode tensor: none over fewer devices costs less; 0: nothing is known */
     struct vr_reason reasons[VR_MAX_REASONS];

@@ -201,6 +201,7 @@ static bool find(struct vr_planner *s, enum vr_optimize goal, struct vr_plan *be
         if (!confirm(s, &plan, &now, err)) return false;
         now.optimize = goal;
         if (!now.verdict.fits || (found && now.verdict.cost[goal] >= best->verdict.cost[goal])) continue;
+        now.given = plan.fastest > 0 ? plan.cost / plan.fastest - 1 : 0;
         vr_outcome_move(best, &now);
         *best_plan = plan;
         found = true;

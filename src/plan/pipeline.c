@@ -12,14 +12,17 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_CELLS (UINT64_C(1) << 21) /* of the table */
-#define MAX_STEPS (UINT64_C(1) << 26) /* of all paths together */
-#define MAX_PATHS 24
-#define HALVINGS  40
-#define GOOD      1e-4 /* a gap that nobody could measure */
-#define EQUAL     1e-9 /* relative: no gap */
-#define UNREACHED UINT8_MAX
-#define ROUND     1e-12 /* relative: sums in another order */
+#define MAX_CELLS      (UINT64_C(1) << 21) /* of the table */
+#define MAX_STEPS      (UINT64_C(1) << 26) /* of all paths together */
+#define MAX_PATHS      24
+#define HALVINGS       40
+#define MAX_EVEN_STEPS (UINT64_C(1) << 22)
+#define FINE           0.01 /* of the pace: evener is not sought */
+#define WORTH_EVENING  0.05 /* of the pace: less is not worth slower token generation */
+#define GOOD           1e-4 /* a gap that nobody could measure */
+#define EQUAL          1e-9 /* relative: no gap */
+#define UNREACHED      UINT8_MAX
+#define ROUND          1e-12 /* relative: sums in another order */
 
 struct pipeline {
     const struct vr_problem *p;
@@ -33,6 +36,7 @@ struct pipeline {
     double enter[VR_MAX_PLACED], first[VR_MAX_PLACED], leave[VR_MAX_PLACED];
     double submit;                     /* what the host needs at least to start a token's kernels */
     uint32_t radix[VR_MAX_PLACED + 1]; /* which devices are used up, as a number: so many of each kind */
+    uint32_t most_devices;             /* that may be used */
     uint64_t steps;
     struct cell {
         double cost;
@@ -147,7 +151,9 @@ static uint32_t used(const struct pipeline *t, uint32_t state, uint32_t k)
 /* Whether one more device of kind k may follow those that are used up. */
 static bool is_next(const struct pipeline *t, uint32_t state, uint32_t k)
 {
-    return used(t, state, k) < t->p->kinds[k].n && (!t->p->ordered || state < t->radix[k + 1]);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->p->n_kinds; i++) n += used(t, state, i);
+    return n < t->most_devices && used(t, state, k) < t->p->kinds[k].n && (!t->p->ordered || state < t->radix[k + 1]);
 }
 
 /* --- the least that the slowest device takes, whatever the rest --- */
@@ -233,9 +239,11 @@ static uint32_t shortest(struct pipeline *t, double limit)
     for (uint32_t state = 0; state < n_states; state++) {
         if (t->cells[state * row + t->n].cost < (best == UINT32_MAX ? INFINITY : t->cells[best * row + t->n].cost))
             best = state;
+        bool next[VR_MAX_PLACED];
+        for (uint32_t k = 0; k < t->p->n_kinds; k++) next[k] = is_next(t, state, k);
         for (uint32_t s = 0; s < t->n; s++)
             for (uint32_t k = 0; k < t->p->n_kinds && isfinite(t->cells[state * row + s].cost); k++)
-                if (is_next(t, state, k)) extend(t, state, s, k, limit);
+                if (next[k]) extend(t, state, s, k, limit);
     }
     return best;
 }
@@ -264,22 +272,39 @@ struct found {
     double sum;            /* its path */
 };
 
-/* The best plan within a limit, kept if it is the cheapest so far. False: there is none. */
-static bool try_limit(struct pipeline *t, double limit, struct found *f)
+static double slowest(const struct vr_problem *p, const struct vr_account *a)
 {
-    struct vr_account a;
+    double ms = 0;
+    for (uint32_t d = 0; d < p->n_devices; d++) ms = fmax(ms, a->piped_ms[d]);
+    return ms;
+}
+
+/* The best plan within a limit, as f->x. False: there is none. */
+static bool find(struct pipeline *t, double limit, struct found *f, struct vr_account *a)
+{
     uint32_t state = shortest(t, limit);
     if (state == UINT32_MAX) return false;
     f->sum = t->cells[(size_t)state * (t->n + 1) + t->n].cost;
     write_placement(t, state, &f->x);
-    if (!vr_problem_account(t->p, &f->x, VR_SIT_PIPELINE, &a, NULL)) return false;
-    f->slowest = 0;
-    for (uint32_t d = 0; d < t->p->n_devices; d++) f->slowest = fmax(f->slowest, a.piped_ms[d]);
-    if (a.cost >= f->out->account.cost) return true;
+    if (!vr_problem_account(t->p, &f->x, VR_SIT_PIPELINE, a, NULL)) return false;
+    f->slowest = slowest(t->p, a);
+    return true;
+}
+
+static void keep(struct found *f, const struct vr_account *a)
+{
     struct vr_placement old = f->out->placement;
     f->out->placement = f->x;
     f->x = old;
-    f->out->account = a;
+    f->out->account = *a;
+}
+
+/* The same, kept if it is the cheapest so far. */
+static bool try_limit(struct pipeline *t, double limit, struct found *f)
+{
+    struct vr_account a;
+    if (!find(t, limit, f, &a)) return false;
+    if (a.cost < f->out->account.cost) keep(f, &a);
     return true;
 }
 
@@ -323,27 +348,62 @@ static bool alloc_placement(const struct vr_problem *p, struct vr_arena *arena, 
     return x->core && x->units;
 }
 
+/* Tables, room for a placement, and the least limit; infinite: there is no pipeline. t->cells is NULL where the table
+ * would be too large. */
+static bool begin(struct pipeline *t, struct found *f, struct vr_arena *arena, double *least, struct vr_err *err)
+{
+    const struct vr_problem *p = t->p;
+    bool ok = fill(t, arena) && alloc_placement(p, arena, &f->x);
+    uint16_t *furthest = ok ? vr_arena_alloc(arena, t->radix[p->n_kinds], sizeof *furthest) : NULL;
+    if (!furthest) return vr_fail_nomem(err, "planning a pipeline");
+    *least = least_limit(t, furthest);
+    uint64_t n_cells = (uint64_t)t->radix[p->n_kinds] * (t->n + 1);
+    if (isinf(*least) || n_cells > MAX_CELLS) return true;
+    t->cells = vr_arena_alloc(arena, n_cells, sizeof *t->cells);
+    return t->cells || vr_fail_nomem(err, "planning a pipeline");
+}
+
 bool vr_pipeline_solve(const struct vr_problem *p, struct vr_arena *arena, struct vr_solution *out, struct vr_err *err)
 {
-    struct pipeline t = { .p = p, .n = p->n_stations };
+    struct pipeline t = { .p = p, .n = p->n_stations, .most_devices = p->n_devices };
     struct found f = { .out = out };
+    double least;
     memset(out, 0, sizeof *out);
     out->account.cost = out->lower_bound = INFINITY;
     if (p->n_devices < 2) return true;
-    if (!fill(&t, arena) || !alloc_placement(p, arena, &out->placement) || !alloc_placement(p, arena, &f.x))
-        return vr_fail_nomem(err, "planning a pipeline");
-    uint16_t *furthest = vr_arena_alloc(arena, t.radix[p->n_kinds], sizeof *furthest);
-    if (!furthest) return vr_fail_nomem(err, "planning a pipeline");
-    double least = least_limit(&t, furthest);
+    if (!alloc_placement(p, arena, &out->placement)) return vr_fail_nomem(err, "planning a pipeline");
+    if (!begin(&t, &f, arena, &least, err)) return false;
     if (isinf(least)) return true;
     out->lower_bound = weigh(p, 0, fmax(least, t.submit));
-    uint64_t n_cells = (uint64_t)t.radix[p->n_kinds] * (t.n + 1);
-    if (n_cells > MAX_CELLS) return true;
-    t.cells = vr_arena_alloc(arena, n_cells, sizeof *t.cells);
-    if (!t.cells) return vr_fail_nomem(err, "planning a pipeline");
+    if (!t.cells) return true;
     (void)try_limit(&t, least, &f); /* the best for prompts; the last one tried is where branching begins */
     if (try_limit(&t, INFINITY, &f)) out->lower_bound = branch(&t, least, &f);
     out->optimal = out->lower_bound >= out->account.cost * (1 - EQUAL);
     out->work = t.steps;
+    return true;
+}
+
+bool vr_pipeline_even(const struct vr_problem *p, double most, struct vr_arena *arena, struct vr_solution *x,
+                      struct vr_err *err)
+{
+    struct vr_solution even = *x;
+    struct pipeline t = { .p = p, .n = p->n_stations, .most_devices = (uint32_t)x->account.n_order };
+    struct found f = { .out = &even };
+    struct vr_account a;
+    double low, high = slowest(p, &x->account), was = high;
+    if (!alloc_placement(p, arena, &even.placement)) return vr_fail_nomem(err, "planning a pipeline");
+    if (!begin(&t, &f, arena, &low, err)) return false;
+    while (t.cells && high - low > FINE * high && t.steps <= MAX_EVEN_STEPS) {
+        double middle = (low + high) / 2;
+        if (find(&t, middle, &f, &a) && a.cost <= most * (1 + EQUAL)) {
+            keep(&f, &a);
+            high = f.slowest;
+        } else {
+            low = middle;
+        }
+    }
+    if (high > was * (1 - WORTH_EVENING)) return true;
+    even.optimal = x->optimal && even.account.cost <= x->account.cost * (1 + EQUAL);
+    *x = even;
     return true;
 }

@@ -9,4 +9,9 @@
 bool vr_pipeline_solve(const struct vr_problem *p, struct vr_arena *arena, struct vr_solution *out,
                        struct vr_err *err) VR_MUST_CHECK;
 
+/* `x` is a pipeline for token generation alone. It becomes one of the same number of devices at most whose slowest one
+ * takes the least in prompts, of those that cost no more than `most`; it stays where that is hardly evener. */
+bool vr_pipeline_even(const struct vr_problem *p, double most, struct vr_arena *arena, struct vr_solution *x,
+                      struct vr_err *err) VR_MUST_CHECK;
+
 #endif

@@ -11,8 +11,10 @@
 
 /* Pipeline copies are taken when they cost no more than this share of the time per token. */
 #define PIPELINE_WORTH 1e-3
-#define SAME           1e-9 /* relative: a bound this near a plan proves it */
-#define FINE           0.01 /* a gap that is not worth a longer search */
+/* … and devices of a pipeline even when that costs no more than this: half of what all choices together may. */
+#define EVEN_WORTH (VR_TIE / 2)
+#define SAME       1e-9 /* relative: a bound this near a plan proves it */
+#define FINE       0.01 /* a gap that is not worth a longer search */
 
 #define PLACES_EACH (1 + VR_MAX_UNITS) /* of a station: its core and its units */
 
@@ -145,7 +147,8 @@ static bool write_down(const struct vr_built *b, const struct vr_solution *x, un
 }
 
 /* Copies for overlapping batches help prompts, need full offload and no overrides, and take memory. When only token
- * generation counts, they are taken if they cost next to nothing of it: *pipe says so, and `out` is that plan. */
+ * generation counts, they are taken if they cost next to nothing of it: *pipe says so, and `out` is that plan, as even
+ * as it can be with token generation as good as the fastest. */
 static bool pipe_for_nothing(const struct vr_built *b, const struct vr_solution *plain, uint64_t limit,
                              struct vr_arena *arena, bool *pipe, struct vr_solution *out, struct vr_err *err)
 {
@@ -156,6 +159,7 @@ static bool pipe_for_nothing(const struct vr_built *b, const struct vr_solution 
         return why.code == VR_ENOFIT || vr_fail(err, why.code, "%s", why.msg);
     *pipe =
         !out->account.on_host && !out->account.moved && out->account.cost <= plain->account.cost * (1 + PIPELINE_WORTH);
+    if (*pipe && !vr_pipeline_even(&b->problem, plain->account.cost * (1 + EVEN_WORTH), arena, out, err)) return false;
     out->lower_bound = plain->lower_bound; /* of all plans, with or without copies */
     return true;
 }
@@ -222,7 +226,9 @@ bool vr_plan_make(const struct vr_ask *ask, struct vr_arena *arena, struct vr_pl
         piped.optimal = piped.lower_bound >= piped.account.cost * (1 - SAME);
     }
     if (!pipe) vr_host_last(&built.problem, 0, &plain.placement);
-    return write_down(&built, pipe ? &piped : &plain, pipe ? VR_SIT_PIPELINE : 0, arena, out, err);
+    if (!write_down(&built, pipe ? &piped : &plain, pipe ? VR_SIT_PIPELINE : 0, arena, out, err)) return false;
+    out->fastest = fmin(plain.account.cost, out->cost);
+    return true;
 }
 
 bool vr_plan_copy(const struct vr_plan *plan, struct vr_arena *arena, struct vr_plan *out, struct vr_err *err)

@@ -23,6 +23,7 @@ struct vr_plan {
     size_t n_overrides;
     bool pipeline;
     double cost, lower_bound; /* of the goal (vr_goal_weights()) */
+    double fastest;           /* of the least cost that was found: less where prompts were worth it; 0: not told */
     bool optimal;
     uint64_t work; /* labels that the search made */
     uint32_t n_stations;

@@ -110,6 +110,39 @@ static void test_all_rigs(void **state)
     if (EACH == 1) assert_true(wider > 5 && pinned > 5 && threshold > 3);
 }
 
+/* Where several devices are used anyway, nobody gets much faster prompts for nothing by asking for another goal. */
+static void test_prompts_for_nothing(void **state)
+{
+    (void)state;
+    static const char *const cards[] = { "2x RTX 5060 Ti 16GB", "3x RTX 3090", "RTX 4090, RTX 3090",
+                                         "RTX 5090, 2x RTX 3090", "4x RTX 3060 12GB" };
+    static const char *const models[] = { "qwen3-30b-a3b", "gpt-oss-120b", "devstral-small-24b", "llama-3.3-70b" };
+    unsigned compared = 0;
+    for (size_t i = 0; i < VR_COUNT(cards) * VR_COUNT(models); i += EACH) {
+        const char *model = models[i % VR_COUNT(models)], *set = cards[i / VR_COUNT(models)];
+        struct stage s;
+        VR_AUTO_OUTCOME o = { 0 };
+        struct vr_err err = { 0 };
+        on_cards(&s, model, set, 8192);
+        if (!vr_fit_choose(&s.ask, &(struct vr_goal){ 0 }, &everything, &o, &err)) fail_msg("%s", err.msg);
+        for (enum vr_optimize goal = VR_OPTIMIZE_PREFILL; goal <= VR_OPTIMIZE_BALANCED; goal++) {
+            VR_AUTO_OUTCOME other = { 0 };
+            struct vr_err why = { 0 };
+            if (!vr_fit_choose(&s.ask, &(struct vr_goal){ .optimize = goal }, &everything, &other, &why))
+                fail_msg("%s", why.msg);
+            const struct vr_price *ours = &o.verdict.price, *theirs = &other.verdict.price;
+            compared++;
+            if (other.verdict.n_devices > o.verdict.n_devices || theirs->step_ms[VR_DECODE] > ours->step_ms[VR_DECODE])
+                continue;
+            if (theirs->prefill_tok_s > ours->prefill_tok_s * 1.1)
+                fail_msg("%s on %s: %.0f tokens/s of prompt, and %.0f for nothing", model, set, ours->prefill_tok_s,
+                         theirs->prefill_tok_s);
+        }
+        vr_model_free(s.model);
+    }
+    assert_true(compared >= 4);
+}
+
 /* Nothing that was fixed is chosen: not by itself, and not because something else is left open. */
 static void test_fixed(void **state)
 {
@@ -336,10 +369,15 @@ static void test_together(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_rigs),          cmocka_unit_test(test_fixed),
-        cmocka_unit_test(test_pinned_needs_room), cmocka_unit_test(test_ways),
-        cmocka_unit_test(test_threshold),         cmocka_unit_test(test_small_batches_fit),
-        cmocka_unit_test(test_fewest_devices),    cmocka_unit_test(test_goals),
+        cmocka_unit_test(test_all_rigs),
+        cmocka_unit_test(test_prompts_for_nothing),
+        cmocka_unit_test(test_fixed),
+        cmocka_unit_test(test_pinned_needs_room),
+        cmocka_unit_test(test_ways),
+        cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_small_batches_fit),
+        cmocka_unit_test(test_fewest_devices),
+        cmocka_unit_test(test_goals),
         cmocka_unit_test(test_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
