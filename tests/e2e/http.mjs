@@ -293,6 +293,25 @@ test('TLS: https works, streams too, a wrong key is a sentence', async () => {
   ok(/does not match|mismatch/.test(bad.text()), bad.text());
 });
 
+// The look for those who do not read, four times a second, may fall between a first answer and its writing.
+test('TLS: a connection that is a moment old is not taken for one that does not read', async () => {
+  const cert = scratchFile('cert.pem'), key = scratchFile('key.pem');
+  execFileSync('openssl', ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-keyout', key, '-out', cert, '-days', '2', '-subj', '/CN=localhost'], { stdio: 'ignore' });
+  const s = await serve({ args: ['--tls-cert', cert, '--tls-key', key], ready: false });
+  await eventually('up', () => /listening/.test(s.text()));
+  let n = 0, dropped = 0;
+  await Promise.all(Array.from({ length: 32 }, async () => {
+    for (; n < (sanitized ? 300 : 3000); n++) {
+      const socket = tls.connect({ port: s.port, host: '127.0.0.1', rejectUnauthorized: false });
+      dropped += await new Promise((done) => {
+        socket.on('error', () => done(1)).on('close', () => done(1)).on('data', () => done(0)).write(get('/health'));
+      });
+      socket.destroy();
+    }
+  }));
+  equal(dropped, 0, `of ${n}`);
+});
+
 // All of them are there before the server looks, so who is answered first is its own choice.
 test('TLS: handshakes that come all at once hold nobody up', async () => {
   const cert = scratchFile('cert.pem'), key = scratchFile('key.pem'), many = 400;

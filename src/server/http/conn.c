@@ -497,7 +497,8 @@ static void on_accept(struct evconnlistener *l, evutil_socket_t fd, struct socka
     }
     c->peer = peer;
     peer->n_conns++;
-    c->deadline_ms = vr_now_ms() + f->config->limits.header_seconds * 1000;
+    c->stalled_ms = vr_now_ms();
+    c->deadline_ms = c->stalled_ms + f->config->limits.header_seconds * 1000;
     c->next = f->conns.first;
     if (c->next) c->next->prev = c;
     f->conns.first = c;
