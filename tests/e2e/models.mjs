@@ -49,10 +49,17 @@ await test('answers are kept as long as neither the question nor the file change
   same(list('--n-ctx', '1024').map((m) => m.arch === 'remembered'), [false, false, false], 'another question');
   list();
   change((row) => { row.arch = 'remembered'; });
+  same(list('--embeddings').map((m) => m.arch === 'remembered'), [false, false, false], 'other options');
+  list();
+  change((row) => { row.arch = 'remembered'; });
   fs.utimesSync(path.join(home, hub, 'blobs/abc'), 1, 1);
   same(marked(), [false, true, true], 'a file that changed');
   fs.writeFileSync(kept, '{"question":');
   same(marked(), [false, false, false], 'a broken file');
+  const broken = (all) => all.filter((m) => m.error).map((m) => m.name);
+  same(broken(list('--models-dir', path.join(home, 'mine'))), ['broken']);
+  change((row) => { if (row.error) row.error = 'remembered'; });
+  must(list('--models-dir', path.join(home, 'mine')).every((m) => m.error !== 'remembered'), 'what failed is tried again');
 });
 
 await test('a hundred models, of which nothing has changed: a second', async () => {
