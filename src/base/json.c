@@ -44,6 +44,11 @@ size_t vr_utf8_len(const unsigned char *s, size_t n)
     return n && vr_utf8_look(s, n, &len) == VR_UTF8_CHARACTER ? len : 0;
 }
 
+bool vr_utf8_is_control(const unsigned char *s, size_t len)
+{
+    return *s < ' ' || *s == 127 || (len == 2 && s[0] == 0xC2 && s[1] < 0xA0);
+}
+
 /* --- strings --- */
 
 /* Bytes that need care: control characters, quotes, backslashes, and all that is not ASCII. */

@@ -15,6 +15,8 @@ void vr_json_add_text(struct vr_buf *b, const char *s, size_t n);
 size_t vr_utf8_len(const unsigned char *s, size_t n);
 /* Whether all of s is valid. */
 bool vr_utf8_is(const char *s);
+/* Whether the character of `len` bytes at s commands a terminal instead of being shown: C0, DEL, C1. */
+bool vr_utf8_is_control(const unsigned char *s, size_t len);
 
 /* What n > 0 bytes begin with: a character; bytes that are none; or some that may become one with more to come. */
 enum vr_utf8 { VR_UTF8_CHARACTER, VR_UTF8_BROKEN, VR_UTF8_MORE };
