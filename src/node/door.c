@@ -14,7 +14,7 @@
 
 #define MAX_VISITS 32 /* at once; more are closed unheard … */
 #define MAX_OF_ONE 16 /* … and more from one sender: a stranger does not keep the others out */
-#define REAP_MS    500
+#define REAP_NS    500000000
 
 int vr_door_open(const char *host, uint16_t *port, struct vr_err *err)
 {
@@ -79,11 +79,22 @@ static void reap(struct visits *v)
             if (v->at[i].pid == pid) v->at[i] = v->at[--v->n];
 }
 
+/* SIGINT and SIGTERM come while it waits and at no other time: one that came just before would wake nobody. */
+static void block_stop(int how)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    sigprocmask(how, &both, NULL);
+}
+
 /* In the child. */
 static int receive(const struct vr_node *n, struct vr_owner *owner, int fd, const char *address)
 {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    block_stop(SIG_UNBLOCK);
     return vr_node_visit(n, owner, fd, address);
 }
 
@@ -115,11 +126,15 @@ bool vr_door_run(const struct vr_node *n, int fd, struct vr_err *err)
     struct sigaction stop = { .sa_handler = on_stop };
     struct visits visits = { .n = 0 };
     if (!owner) return false;
+    sigset_t open;
+    sigprocmask(SIG_SETMASK, NULL, &open);
+    block_stop(SIG_BLOCK);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     while (!stopping) {
         struct pollfd p = { fd, POLLIN, 0 };
-        if (poll(&p, 1, visits.n ? REAP_MS : -1) < 0 && errno != EINTR)
+        const struct timespec soon = { .tv_nsec = REAP_NS };
+        if (ppoll(&p, 1, visits.n ? &soon : NULL, &open) < 0 && errno != EINTR)
             return vr_fail(err, VR_EIO, "listening failed: %s", strerror(errno));
         reap(&visits);
         if (p.revents && !accept_one(n, owner, fd, &visits) && errno != EAGAIN && errno != EINTR)
