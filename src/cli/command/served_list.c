@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/child.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "catalog/catalog.h"
@@ -51,7 +52,7 @@ static const char *const *plan_argv(const struct vr_options *o, const struct ent
     size_t n = 0, most = (size_t)(o->argc + e->argc) + 5;
     const char **argv = vr_arena_alloc(a, most, sizeof *argv);
     if (!argv) return NULL;
-    argv[n++] = "/proc/self/exe";
+    argv[n++] = VR_SELF;
     argv[n++] = "load-plan";
     for (int i = 0; i < o->argc; i++) argv[n++] = o->argv[i];
     for (int i = 0; i < e->argc; i++) argv[n++] = vr_arena_strdup(a, e->argv[i]);
