@@ -249,12 +249,7 @@ static bool shown_meta(struct vr_model *m, const char *key, const char **shown, 
     if (!e || !e->string) return true;
     char *out = vr_arena_strdup(&m->arena, e->string);
     if (!out) return vr_fail_nomem(err, "reading a model");
-    for (size_t i = 0, n = strlen(out); i < n;) {
-        const unsigned char *at = (const unsigned char *)out + i;
-        size_t len = vr_utf8_len(at, n - i), step = len ? len : 1;
-        if (len == 0 || vr_utf8_is_control(at, len)) memset(out + i, '?', step);
-        i += step;
-    }
+    vr_utf8_mask(out);
     *shown = out;
     return true;
 }

@@ -5,6 +5,7 @@
 
 #include "base/child.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "catalog/catalog.h"
 #include "cli/input/model_files.h"
@@ -19,6 +20,7 @@ void vr_served_name(const char *path, char *out, size_t n)
     unsigned part, parts;
     if (!vr_gguf_name(name, &stem, &part, &parts)) stem = strlen(name);
     snprintf(out, n, "%.*s", (int)stem, name);
+    vr_utf8_mask(out); /* a request names it in JSON */
 }
 
 bool vr_served_on_demand(const struct vr_options *o)

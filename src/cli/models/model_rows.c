@@ -7,6 +7,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/load/placement.h"
 #include "cli/text/show.h"
@@ -105,7 +106,7 @@ static int work(void *ctx)
 {
     json_t *row = json_object();
     struct vr_err why = { 0 };
-    if (!answer(ctx, row, &why)) json_object_set_new(row, "error", json_string(why.msg));
+    if (!answer(ctx, row, &why)) json_object_set_new(row, "error", vr_json_text(why.msg));
     char *text = json_dumps(row, JSON_COMPACT);
     return text && vr_fd_write(STDOUT_FILENO, text, strlen(text)) ? 0 : 1;
 }
@@ -223,10 +224,11 @@ static void remember(const char *path, json_t *asked, const struct vr_catalog *c
 
 static void describe(json_t *row, const struct vr_listed *x)
 {
-    json_object_update_new(row, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s?, s:s?}", "name", x->name, "id",
-                                          x->id, "path", x->path, "source", vr_keeper_name(x->keeper), "bytes",
+    json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:s, s:I, s:i, s:i, s:o, s:o}", "name", x->name, "id", x->id,
+                                          "path", vr_json_text(x->path), "source", vr_keeper_name(x->keeper), "bytes",
                                           (json_int_t)x->bytes, "parts", (int)x->n_parts, "missing_parts",
-                                          (int)(x->n_parts - x->n_found), "mmproj", x->mmproj, "draft_head", x->head));
+                                          (int)(x->n_parts - x->n_found), "mmproj", vr_json_text(x->mmproj),
+                                          "draft_head", vr_json_text(x->head)));
 }
 
 json_t *vr_model_rows(const struct vr_options *o, struct vr_input *in, const struct vr_catalog *c, const char *kept,

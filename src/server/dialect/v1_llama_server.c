@@ -1,6 +1,7 @@
 /* The paths of llama.cpp's server that are not OpenAI's. */
 #include <string.h>
 
+#include "base/json.h"
 #include "server/api/generate.h"
 #include "server/api/which_model.h"
 #include "server/dialect/fields.h"
@@ -27,12 +28,12 @@ void vr_answer_props(struct vr_conn *c, const struct vr_incoming *r)
     if (!m) return;
     const json_t *ready = m->engine.ready;
     vr_reply_json(c, 200,
-                  json_pack("{s:{s:o},s:o,s:s,s:s,s:{s:b,s:b},s:o,s:s,s:b}", "default_generation_settings", "n_ctx",
+                  json_pack("{s:{s:o},s:o,s:s,s:o,s:{s:b,s:b},s:o,s:s,s:b}", "default_generation_settings", "n_ctx",
                             or_null(vr_get(ready, "n_ctx_seq")), "total_slots", or_null(vr_get(ready, "n_seq")),
-                            "model_alias", m->config->id, "model_path", m->config->path, "modalities", "vision",
-                            json_is_true(vr_get(ready, "vision")), "audio", json_is_true(vr_get(ready, "audio")),
-                            "chat_template_caps", or_null(vr_get(ready, "chat")), "build_info", "vram-llm " VR_VERSION,
-                            "is_sleeping", m->engine.state == VR_WORKER_DOWN));
+                            "model_alias", m->config->id, "model_path", vr_json_text(m->config->path), "modalities",
+                            "vision", json_is_true(vr_get(ready, "vision")), "audio",
+                            json_is_true(vr_get(ready, "audio")), "chat_template_caps", or_null(vr_get(ready, "chat")),
+                            "build_info", "vram-llm " VR_VERSION, "is_sleeping", m->engine.state == VR_WORKER_DOWN));
 }
 
 /* What the engine told last about its slots; before it said anything they are idle. */
