@@ -232,7 +232,7 @@ SANITIZED := B=build/asan CFLAGS="-O1 -g" EXTRA="-fsanitize=address,undefined -f
 asan: ## the same tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(MAKE) --no-print-directory -j$$(nproc) $(SANITIZED) all tests $(HELPERS_ASAN)
 	@$(MAKE) --no-print-directory $(SANITIZED) check
-	@tests/e2e/run build/asan http api faults fair responses messages ollama
+	@tests/e2e/run build/asan faults fleet fair http api responses messages ollama
 
 # --- the oracle: the real CUDA host code over a stub runtime says what our virtual GPUs must say ---
 

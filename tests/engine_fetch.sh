@@ -54,7 +54,7 @@ cat >"$tmp/bin/npm" <<'FAKE'
 eval "what=\${$#}"
 echo "$what" >>"$FAKE/calls"
 [ ! -e "$FAKE/broken" ] || { echo "npm error code E404" >&2; exit 1; }
-[ ! -e "$FAKE/slow" ] || sleep 2
+while [ -e "$FAKE/slow" ]; do sleep 0.05; done
 cp "$FAKE/npm/${what%@*}.tgz" ./${what%@*}-1.tgz
 FAKE
 chmod +x "$tmp/bin/npm"
@@ -99,13 +99,14 @@ check "a role of another processor" refuses X=1 -- get gone
 check "usage" refuses X=1 -- what
 
 touch "$tmp/slow"
+rm -f "$tmp/calls"
 FAKE="$tmp" PATH="$tmp/bin:$PATH" BUILD="$tmp/build" ENGINE_LOCK="$tmp/lock" "$here/tools/engine-fetch" get cpu \
   >"$tmp/out" 2>&1 & # interrupted in the middle
 pid=$!
-sleep 0.5
+until [ -s "$tmp/calls" ]; do sleep 0.05; done
 kill "$pid"
-check "an interrupted fetch fails" not wait "$pid"
 rm "$tmp/slow"
+check "an interrupted fetch fails" not wait "$pid"
 check "and cleans up" is_clean
 check "an interrupted fetch leaves no folder" test -z "$(ls -d "$E"/cpu-1-* 2>/dev/null)"
 

@@ -13,6 +13,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+#define VR_SELF "/proc/self/exe" /* argv[0] of a child that is this program */
+
 struct vr_child {
     /* exactly one of the two: */
     const char *const *argv; /* argv[0] is looked up in PATH; NULL-terminated */

@@ -38,6 +38,19 @@ bool vr_fd_write(int fd, const void *data, size_t n)
     return true;
 }
 
+bool vr_fd_pwrite(int fd, const void *data, size_t n, uint64_t at)
+{
+    for (const char *from = data; n;) {
+        ssize_t w = pwrite(fd, from, n, (off_t)at);
+        if (w < 0 && errno == EINTR) continue;
+        if (w < 0) return false;
+        from += w;
+        at += (uint64_t)w;
+        n -= (size_t)w;
+    }
+    return true;
+}
+
 static bool write_in_place(const char *path, const void *data, size_t n, struct vr_err *err)
 {
     VR_AUTO_CLOSE int fd = open(path, O_WRONLY | O_CLOEXEC);

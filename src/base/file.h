@@ -4,6 +4,7 @@
 #define VR_BASE_FILE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -12,8 +13,9 @@
 bool vr_file_read(const char *path, size_t max, struct vr_buf *out, struct vr_err *err) VR_MUST_CHECK;
 /* Writes a new file beside it and renames; an old one gives it its permissions. A device or a pipe is written to. */
 bool vr_file_write(const char *path, const void *data, size_t n, struct vr_err *err) VR_MUST_CHECK;
-/* All of it to an open file; false with errno set. */
+/* All of it to an open file, or to a place in it; false with errno set. */
 bool vr_fd_write(int fd, const void *data, size_t n) VR_MUST_CHECK;
+bool vr_fd_pwrite(int fd, const void *data, size_t n, uint64_t at) VR_MUST_CHECK;
 
 /* Can this process open it for reading? With errno set if not. access(2) would ask about its real user instead. */
 bool vr_file_readable(const char *path);

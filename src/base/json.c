@@ -44,6 +44,20 @@ size_t vr_utf8_len(const unsigned char *s, size_t n)
     return n && vr_utf8_look(s, n, &len) == VR_UTF8_CHARACTER ? len : 0;
 }
 
+bool vr_utf8_is_control(const unsigned char *s, size_t len)
+{
+    return *s < ' ' || *s == 127 || (len == 2 && s[0] == 0xC2 && s[1] < 0xA0);
+}
+
+void vr_utf8_mask(char *s)
+{
+    for (size_t n = strlen(s), len; n; s += len, n -= len) {
+        bool is = (len = vr_utf8_len((const unsigned char *)s, n)) != 0;
+        if (!is) len = 1;
+        if (!is || vr_utf8_is_control((const unsigned char *)s, len)) memset(s, '?', len);
+    }
+}
+
 /* --- strings --- */
 
 /* Bytes that need care: control characters, quotes, backslashes, and all that is not ASCII. */
@@ -106,3 +120,12 @@ bool vr_utf8_is(const char *s)
 }
 
 void vr_json_add_string(struct vr_buf *b, const char *s) { vr_json_add_text(b, s, strlen(s)); }
+
+json_t *vr_json_text(const char *s)
+{
+    if (!s) return json_null();
+    if (vr_utf8_is(s)) return json_string(s);
+    VR_AUTO_BUF text = { 0 };
+    vr_json_add_string(&text, s);
+    return text.failed ? NULL : json_loadb(text.data, text.n, JSON_DECODE_ANY, NULL);
+}

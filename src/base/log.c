@@ -54,11 +54,10 @@ static void add_clean(struct vr_buf *b, const char *s)
     const unsigned char *at = (const unsigned char *)s;
     for (size_t left = strlen(s), len; left; at += len, left -= len) {
         len = vr_utf8_len(at, left);
-        bool control = *at < ' ' || *at == 127 || (len == 2 && at[0] == 0xC2 && at[1] < 0xA0); /* C0, DEL, C1 */
         if (len == 0) {
             vr_buf_adds(b, "\xEF\xBF\xBD");
             len = 1;
-        } else if (control) {
+        } else if (vr_utf8_is_control(at, len)) {
             vr_buf_addc(b, ' ', 1);
         } else {
             vr_buf_add(b, at, len);

@@ -59,7 +59,7 @@ static bool is_plain(const char *name)
     if (*s == '.') return false;
     for (size_t left = strlen(name), n; left; s += n, left -= n) {
         n = vr_utf8_len(s, left);
-        if (n == 0 || *s < ' ' || *s == 127) return false;
+        if (n == 0 || vr_utf8_is_control(s, n)) return false;
     }
     return true;
 }

@@ -58,12 +58,6 @@ static bool take_line(void *ctx, const struct vr_ini_line *line, struct vr_err *
                err);
 }
 
-bool vr_settings_parse(const char *text, const char *from, struct vr_settings *out, struct vr_err *err)
-{
-    struct reading r = { .out = out, .from = from };
-    return vr_ini_parse(text, &(struct vr_ini_reader){ .from = from, .take = take_line, .ctx = &r }, err);
-}
-
 static bool read_file(const char *path, bool must, struct vr_settings *out, struct vr_err *err)
 {
     struct reading r = { .out = out, .from = path };

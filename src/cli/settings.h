@@ -30,9 +30,6 @@ struct vr_settings {
 bool vr_settings_read(const char *config, struct vr_settings *out, struct vr_err *err) VR_MUST_CHECK;
 void vr_settings_done(struct vr_settings *s);
 
-/* Those of a text, for the tests and the fuzzer; `from` names it. Adds to `out`. */
-bool vr_settings_parse(const char *text, const char *from, struct vr_settings *out, struct vr_err *err) VR_MUST_CHECK;
-
 /* The later one that counts in place of item `i`; NULL: it is in force. */
 const struct vr_setting *vr_setting_over(const struct vr_settings *s, uint32_t i);
 

@@ -249,11 +249,7 @@ static bool shown_meta(struct vr_model *m, const char *key, const char **shown, 
     if (!e || !e->string) return true;
     char *out = vr_arena_strdup(&m->arena, e->string);
     if (!out) return vr_fail_nomem(err, "reading a model");
-    for (size_t i = 0, n = strlen(out); i < n;) {
-        size_t len = vr_utf8_len((const unsigned char *)out + i, n - i);
-        if (len == 0 || (unsigned char)out[i] < ' ' || out[i] == 127) out[i] = '?';
-        i += len ? len : 1;
-    }
+    vr_utf8_mask(out);
     *shown = out;
     return true;
 }

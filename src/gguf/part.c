@@ -133,8 +133,8 @@ static const char *read_name(struct reader *r, uint64_t max, struct vr_err *err)
     char text[MAX_KEY + 1];
     if (!vr_cursor_read(&r->c, text, n, err)) return NULL;
     for (size_t i = 0, len; i < n; i += len)
-        if ((len = vr_utf8_len((const unsigned char *)text + i, n - i)) == 0 || (unsigned char)text[i] < ' ' ||
-            text[i] == 127)
+        if ((len = vr_utf8_len((const unsigned char *)text + i, n - i)) == 0 ||
+            vr_utf8_is_control((const unsigned char *)text + i, len))
             return VR_FAIL_NULL(err, VR_EFORMAT,
                                 "%s: %s at byte %" PRIu64 " contains unprintable characters: the file is corrupt",
                                 r->c.path, r->c.what, at);

@@ -157,6 +157,13 @@ bool vr_learned_path(char *out, size_t n)
     return vr_file_own_path("XDG_STATE_HOME", ".local/state", "learned.json", out, n);
 }
 
+/* A time in the future is a clock's that was wrong. */
+static bool is_recent(int64_t when, int64_t now)
+{
+    const int64_t most = VR_LEARNED_DAYS * (int64_t)86400;
+    return when > now - most && when < now + most;
+}
+
 bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, struct vr_err *err)
 {
     *out = (struct vr_learned){ 0 };
@@ -167,11 +174,11 @@ bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, stru
         return vr_fail(err, VR_EFORMAT, "%s is corrupt; delete it", path);
     size_t n = 0;
     for (size_t i = 0; i < out->n; i++)
-        if (out->rows[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->rows[n++] = out->rows[i];
+        if (is_recent(out->rows[i].when, now)) out->rows[n++] = out->rows[i];
     out->n = n;
     n = 0;
     for (size_t i = 0; i < out->n_splits; i++)
-        if (out->splits[i].when > now - VR_LEARNED_DAYS * (int64_t)86400) out->splits[n++] = out->splits[i];
+        if (is_recent(out->splits[i].when, now)) out->splits[n++] = out->splits[i];
     out->n_splits = n;
     return true;
 }

@@ -69,7 +69,8 @@ struct vr_learned_row *vr_learned_at(struct vr_learned *l, const char *key);
 
 /* $XDG_STATE_HOME/vram-llm/learned.json, or below ~/.local/state. False when neither is known. */
 bool vr_learned_path(char *out, size_t n) VR_MUST_CHECK;
-/* A file that is not there is an empty table; rows older than VR_LEARNED_DAYS at `now` are left out. */
+/* A file that is not there is an empty table; rows from before VR_LEARNED_DAYS, or as long after `now`, are left out.
+ */
 bool vr_learned_load(const char *path, int64_t now, struct vr_learned *out, struct vr_err *err) VR_MUST_CHECK;
 /* Only what is worth keeping. */
 bool vr_learned_save(const char *path, const struct vr_learned *l, struct vr_err *err) VR_MUST_CHECK;

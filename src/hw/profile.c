@@ -170,9 +170,12 @@ static bool get_text(const struct place *p, const struct field *f, const json_t 
     if (!n && f->needed) return REFUSE(p, f->key, "is empty");
     if (n >= f->size) return REFUSE(p, f->key, "is %zu bytes long, but at most %zu are allowed", n, f->size - 1);
     bool lines = !strcmp(f->key, "note");
-    for (const char *c = s; *c; c++)
-        if (iscntrl((unsigned char)*c) && !(lines && *c == '\n'))
-            return REFUSE(p, f->key, "contains a control character (0x%02x)", (unsigned char)*c);
+    for (size_t i = 0, len; i < n; i += len) {
+        const unsigned char *c = (const unsigned char *)s + i;
+        len = vr_utf8_len(c, n - i);
+        if (vr_utf8_is_control(c, len) && !(lines && *c == '\n'))
+            return REFUSE(p, f->key, "contains a control character (0x%02x)", c[len - 1]);
+    }
     memcpy(out, s, n + 1);
     return true;
 }

@@ -9,12 +9,13 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/log.h"
 
 #define MAX_VISITS 32 /* at once; more are closed unheard … */
 #define MAX_OF_ONE 16 /* … and more from one sender: a stranger does not keep the others out */
-#define REAP_MS    500
+#define PAUSE_NS   500000000
 
 int vr_door_open(const char *host, uint16_t *port, struct vr_err *err)
 {
@@ -79,11 +80,22 @@ static void reap(struct visits *v)
             if (v->at[i].pid == pid) v->at[i] = v->at[--v->n];
 }
 
+/* SIGINT and SIGTERM come while it waits and at no other time: one that came just before would wake nobody. */
+static void block_stop(int how)
+{
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGINT);
+    sigaddset(&both, SIGTERM);
+    sigprocmask(how, &both, NULL);
+}
+
 /* In the child. */
 static int receive(const struct vr_node *n, struct vr_owner *owner, int fd, const char *address)
 {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    block_stop(SIG_UNBLOCK);
     return vr_node_visit(n, owner, fd, address);
 }
 
@@ -96,12 +108,14 @@ static bool accept_one(const struct vr_node *n, struct vr_owner *owner, int list
     if (fd < 0) return false;
     getnameinfo((const struct sockaddr *)&from, len, address, sizeof address, NULL, 0, NI_NUMERICHOST);
     struct sender sender = sender_of(&from);
-    pid_t parent = getpid(), pid = is_welcome(v, &sender) ? fork() : -1;
+    bool welcome = is_welcome(v, &sender);
+    pid_t parent = getpid(), pid = welcome ? fork() : -1;
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(listening);
         _exit(getppid() == parent ? receive(n, owner, fd, address) : 1);
     }
+    if (welcome && pid < 0) vr_log(VR_WARN, "%s cannot be answered: %s", address, strerror(errno));
     close(fd);
     if (pid < 0) return true;
     v->at[v->n].pid = pid;
@@ -115,15 +129,20 @@ bool vr_door_run(const struct vr_node *n, int fd, struct vr_err *err)
     struct sigaction stop = { .sa_handler = on_stop };
     struct visits visits = { .n = 0 };
     if (!owner) return false;
+    sigset_t open;
+    sigprocmask(SIG_SETMASK, NULL, &open);
+    block_stop(SIG_BLOCK);
     sigaction(SIGINT, &stop, NULL);
     sigaction(SIGTERM, &stop, NULL);
     while (!stopping) {
         struct pollfd p = { fd, POLLIN, 0 };
-        if (poll(&p, 1, visits.n ? REAP_MS : -1) < 0 && errno != EINTR)
+        const struct timespec soon = { .tv_nsec = PAUSE_NS };
+        if (ppoll(&p, 1, visits.n ? &soon : NULL, &open) < 0 && errno != EINTR)
             return vr_fail(err, VR_EIO, "listening failed: %s", strerror(errno));
         reap(&visits);
-        if (p.revents && !accept_one(n, owner, fd, &visits) && errno != EAGAIN && errno != EINTR)
-            vr_log(VR_WARN, "a connection could not be accepted: %s", strerror(errno));
+        if (!p.revents || accept_one(n, owner, fd, &visits) || errno == EAGAIN || errno == EINTR) continue;
+        vr_log(VR_WARN, "a connection could not be accepted: %s", strerror(errno));
+        nanosleep(&soon, NULL); /* it waits there still: poll() would not */
     }
     return true;
 }

@@ -96,6 +96,7 @@ static bool answer(struct visit *v, enum vr_packet_kind kind, const void *data, 
 static int refuse(struct visit *v, const struct vr_err *err)
 {
     size_t n = strlen(err->msg);
+    if (!err->code) return 1; /* it took no answer, which was told: it will not take this one */
     vr_log(VR_WARN, "%s (%s) was refused: %s", v->client[0] ? v->client : "a client", v->address, err->msg);
     answer(v, VR_PACKET_REFUSAL, err->msg, n < 1000 ? n : 1000);
     return 1;
@@ -127,9 +128,9 @@ static int join(struct visit *v, const struct vr_hello *h)
                 "the join token is used up, too old or not of this node; 'vram-llm node --init' makes one");
     } else if (vr_pairs_add(v->pairs.clients, &v->pairs.n_clients, &one, false, &err)) {
         v->pairs.join_sha256[0] = '\0';
-        if (vr_pairs_save(v->node->dir, &v->pairs, &err) && welcome(v, NULL, &err)) {
+        if (vr_pairs_save(v->node->dir, &v->pairs, &err)) {
             vr_log(VR_INFO, "%s (%s) joined, with key %.16s…", one.name, v->address, one.fingerprint);
-            return 0;
+            if (welcome(v, NULL, &err)) return 0;
         }
     }
     return refuse(v, &err);
@@ -231,7 +232,7 @@ static int lend(struct visit *v, const struct vr_hello *h)
     VR_AUTO_FREE struct vr_lend *l = calloc(1, sizeof *l);
     VR_AUTO(vr_machine) m = vr_machine_new(&err);
     char owner[VR_NODE_NAME];
-    if (!l || !m) return refuse(v, &err);
+    if (!l || !m) return vr_fail_nomem(&err, "lending devices"), refuse(v, &err);
     if (!take_devices(v)) {
         owner_name(v->owner, owner);
         vr_fail(&err, VR_EDEVICE, "its devices are lent to %s", owner[0] ? owner : "somebody else");

@@ -16,25 +16,33 @@ static bool is_hub(const struct vr_elsewhere *e) { return e->remote.owner[0]; }
 
 /* --- files of one URL --- */
 
+/* Where in a URL the number of its part stands, the 00002 of "…-00002-of-00009.gguf?x"; 0: it names no part. */
+static size_t part_at(const char *url)
+{
+    char plain[VR_MAX_URL];
+    size_t n_stem;
+    unsigned no, parts;
+    snprintf(plain, sizeof plain, "%.*s", (int)strcspn(url, "?#"), url);
+    return vr_part_name(plain, &n_stem, &no, &parts) ? n_stem + 1 : 0;
+}
+
 /* The same file has the same folder, whichever of its parts is named. */
 static uint64_t url_hash(const char *url)
 {
     char plain[VR_MAX_URL];
+    size_t at = part_at(url);
     snprintf(plain, sizeof plain, "%s", url);
-    char *of = strstr(plain, "-of-");
-    if (of && of - plain > 6) memset(of - 5, '0', 5);
+    if (at) memset(plain + at, '0', 5);
     return vr_hash(plain, strlen(plain), 0);
 }
 
 /* "…-00002-of-00009.gguf…" -> the URL of part `no` */
-static const char *part_url(struct vr_arena *arena, const char *url, const char *file, unsigned no)
+static const char *part_url(struct vr_arena *arena, const char *url, unsigned no)
 {
     char *copy = vr_arena_strdup(arena, url), digits[8];
-    const char *end = strstr(file, "-of-");
-    char *at = copy && end ? strstr(copy, end) : NULL;
-    if (!at || at - copy < 5) return copy;
+    size_t at = part_at(url);
     snprintf(digits, sizeof digits, "%05u", no);
-    memcpy(at - 5, digits, 5);
+    if (copy && at) memcpy(copy + at, digits, 5);
     return copy;
 }
 
@@ -44,7 +52,7 @@ static bool add_part(struct vr_elsewhere *e, const char *file, size_t n_stem, un
     const char *path = parts == 1
                            ? vr_arena_strdup(&repo->arena, file)
                            : vr_arena_printf(&repo->arena, "%.*s-%05u-of-%05u.gguf", (int)n_stem, file, no, parts);
-    const char *url = part_url(&repo->arena, e->remote.text, file, no);
+    const char *url = part_url(&repo->arena, e->remote.text, no);
     if (!path || !url) return false;
     repo->files[repo->n_files] = (struct vr_repo_file){ .path = path, .sum = "" };
     e->urls[repo->n_files++] = url;
@@ -61,6 +69,9 @@ static bool url_files(struct vr_elsewhere *e, struct vr_err *err)
         !vr_gguf_name(file, &n_stem, &no, &parts))
         return vr_fail(err, VR_EUSAGE, "%.200s: a model's URL ends in the name of a .gguf file", e->remote.text);
     if (parts > MAX_PARTS) return vr_fail(err, VR_EUSAGE, "%.200s: more than %d parts", file, MAX_PARTS);
+    if (parts > 1 && !part_at(e->remote.text)) /* the others' URLs would be a guess */
+        return vr_fail(err, VR_EUSAGE, "%.200s: write the end of the name, -%05u-of-%05u.gguf, as it is, without %%XX",
+                       e->remote.text, no, parts);
     e->repo.files = calloc(parts, sizeof *e->repo.files);
     e->urls = calloc(parts, sizeof *e->urls);
     bool ok = e->repo.files && e->urls;

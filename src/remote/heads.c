@@ -51,14 +51,7 @@ bool vr_head_hold(const char *path, uint64_t length, struct vr_err *err)
 static bool take(struct vr_request *r, const void *data, size_t n, struct vr_err *err)
 {
     struct one *o = r->ctx;
-    const char *from = data;
-    for (uint64_t at = r->begin + r->got; n;) {
-        ssize_t w = pwrite(o->fd, from, n, (off_t)at);
-        if (w < 0 && errno == EINTR) continue;
-        if (w < 0) return vr_fail(err, VR_EIO, "%s: %s", o->draft, strerror(errno));
-        from += w, at += (uint64_t)w, n -= (size_t)w;
-    }
-    return true;
+    return vr_fd_pwrite(o->fd, data, n, r->begin + r->got) || vr_fail(err, VR_EIO, "%s: %s", o->draft, strerror(errno));
 }
 
 static void fail(struct one *o, const struct vr_err *why)

@@ -33,17 +33,6 @@ static uint32_t chunk_of(uint64_t length)
     return (uint32_t)(c < MIN_CHUNK ? MIN_CHUNK : c > MAX_CHUNK ? MAX_CHUNK : c);
 }
 
-static bool whole_pwrite(int fd, const void *data, size_t n, uint64_t at)
-{
-    for (const char *from = data; n;) {
-        ssize_t w = pwrite(fd, from, n, (off_t)at);
-        if (w < 0 && errno == EINTR) continue;
-        if (w < 0) return false;
-        from += w, at += (uint64_t)w, n -= (size_t)w;
-    }
-    return true;
-}
-
 static bool fail_write(const char *path, struct vr_err *err)
 {
     if (errno == ENOSPC || errno == EDQUOT)
@@ -86,7 +75,7 @@ static bool begin_anew(struct vr_partial *p, const struct head *head, struct vr_
     p->done_bytes = 0;
     if (ftruncate(p->state_fd, 0) != 0 || ftruncate(p->fd, 0) != 0 || ftruncate(p->fd, (off_t)p->length) != 0)
         return fail_write(p->data_path, err);
-    if (!whole_pwrite(p->state_fd, p->done, n, sizeof *head) || !whole_pwrite(p->state_fd, head, sizeof *head, 0))
+    if (!vr_fd_pwrite(p->state_fd, p->done, n, sizeof *head) || !vr_fd_pwrite(p->state_fd, head, sizeof *head, 0))
         return fail_write(p->state_path, err);
     return true;
 }
@@ -123,9 +112,9 @@ uint32_t vr_partial_size(const struct vr_partial *p, uint32_t i)
 bool vr_partial_add(struct vr_partial *p, uint32_t i, const void *data, size_t n, struct vr_err *err)
 {
     if (n > vr_partial_size(p, i) - p->done[i]) return vr_fail(err, VR_EINTERNAL, "%s: too many bytes", p->data_path);
-    if (!whole_pwrite(p->fd, data, n, (uint64_t)i * p->chunk + p->done[i])) return fail_write(p->data_path, err);
+    if (!vr_fd_pwrite(p->fd, data, n, (uint64_t)i * p->chunk + p->done[i])) return fail_write(p->data_path, err);
     uint32_t now = p->done[i] + (uint32_t)n;
-    if (!whole_pwrite(p->state_fd, &now, sizeof now, sizeof(struct head) + i * sizeof now))
+    if (!vr_fd_pwrite(p->state_fd, &now, sizeof now, sizeof(struct head) + i * sizeof now))
         return fail_write(p->state_path, err);
     p->done[i] = now;
     p->done_bytes += n;

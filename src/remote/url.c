@@ -117,10 +117,9 @@ bool vr_url_safe_name(const char *name, size_t n)
 {
     if (n == 0 || n > MAX_NAME || *name == '.') return false;
     for (size_t i = 0, len; i < n; i += len) {
-        len = vr_utf8_len((const unsigned char *)name + i, n - i);
-        if (len == 0 || (unsigned char)name[i] < ' ' || name[i] == 127 || name[i] == '/') return false;
-        if (len == 2 && (unsigned char)name[i] == 0xc2 && (unsigned char)name[i + 1] < 0xa0)
-            return false; /* U+0080 to U+009F: terminals obey some of them */
+        const unsigned char *at = (const unsigned char *)name + i;
+        len = vr_utf8_len(at, n - i);
+        if (len == 0 || *at == '/' || vr_utf8_is_control(at, len)) return false;
     }
     return true;
 }

@@ -33,8 +33,8 @@ static int connect_to(const struct vr_pair *node, struct vr_err *err)
     snprintf(port, sizeof port, "%u", node->port);
     int error = getaddrinfo(node->host, port, &want, &list), why = 0, fd = -1;
     if (error) return vr_fail(err, VR_EIO, "node %s: %s: %s", node->name, node->host, gai_strerror(error)), -1;
-    uint64_t until = vr_now_ms() + CONNECT_MS;
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        uint64_t until = vr_now_ms() + CONNECT_MS; /* one that answers nothing takes none of the next one's time */
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd >= 0 && (connect(fd, a->ai_addr, a->ai_addrlen) == 0 || (errno == EINPROGRESS && connected(fd, until))))
             break;

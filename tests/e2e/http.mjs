@@ -328,8 +328,9 @@ test('TLS: handshakes that come all at once hold nobody up', async () => {
   s.kill('SIGSTOP');
   for (const c of others) c.send(hello);
   await eventually('sent', () => others.every((c) => c.socket.bytesWritten === hello.length && !c.socket.writableLength));
+  const line = Object.values(agent.freeSockets)[0][0], written = line.bytesWritten;
   const answer = health().then((status) => [status, others.filter((c) => c.data.length > 0).length]);
-  await sleep(100); // it is on its way
+  await eventually('it is on its way', () => line.bytesWritten > written && !line.writableLength);
   s.kill('SIGCONT');
   const [status, before] = await answer;
   equal(status, 200);

@@ -1,5 +1,5 @@
 // `models`, and models by name: caches as Hugging Face, LM Studio and Ollama lay them out, in a home of the test's own.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { binary } from './lib.mjs';
@@ -49,10 +49,36 @@ await test('answers are kept as long as neither the question nor the file change
   same(list('--n-ctx', '1024').map((m) => m.arch === 'remembered'), [false, false, false], 'another question');
   list();
   change((row) => { row.arch = 'remembered'; });
+  same(list('--embeddings').map((m) => m.arch === 'remembered'), [false, false, false], 'other options');
+  list();
+  change((row) => { row.arch = 'remembered'; });
   fs.utimesSync(path.join(home, hub, 'blobs/abc'), 1, 1);
   same(marked(), [false, true, true], 'a file that changed');
   fs.writeFileSync(kept, '{"question":');
   same(marked(), [false, false, false], 'a broken file');
+  const broken = (all) => all.filter((m) => m.error).map((m) => m.name);
+  same(broken(list('--models-dir', path.join(home, 'mine'))), ['broken']);
+  change((row) => { if (row.error) row.error = 'remembered'; });
+  must(list('--models-dir', path.join(home, 'mine')).every((m) => m.error !== 'remembered'), 'what failed is tried again');
+});
+
+await test('a path that is no text is shown with what is, and nothing else is lost', async () => {
+  const at = Buffer.from(path.join(home, 'caf\xe9'), 'latin1'), shown = path.join(home, 'caf\ufffd');
+  fs.mkdirSync(at);
+  fs.copyFileSync(small, Buffer.concat([at, Buffer.from('/fine.gguf')]));
+  fs.copyFileSync(small, Buffer.concat([at, Buffer.from('/th\xe9.gguf', 'latin1')]));
+  const bash = (command) => ['-c', `cd "$0" && ${command}`, home, binary, ...cards]; // its globs are bytes
+  const listed = JSON.parse(execFileSync('bash', bash('exec "$@" --json --models-dir "$PWD"/caf*').toSpliced(4, 0, 'models'), { env: { ...process.env, ...state }, encoding: 'utf8' })).models;
+  same(listed.filter((m) => m.source === 'folder').map((m) => [m.name, m.id, m.path]), [['fine', 'fine', path.join(shown, 'fine.gguf')]]);
+  const child = spawn('bash', bash('exec "$@" --port 0 "$PWD"/caf*/th*.gguf').toSpliced(4, 0, 'serve'), { env: { ...process.env, ...state }, stdio: ['ignore', 'ignore', 'pipe'] });
+  try {
+    const url = await new Promise((ok, no) => { let text = ''; child.stderr.on('data', (d) => { text += d; const m = /is ready/.test(text) && /http:\/\/127\.0\.0\.1:\d+/.exec(text); if (m) ok(m[0]); }).on('end', () => no(new Error(text))); });
+    const get = (where) => fetch(url + where).then((r) => r.json());
+    const r = await (await fetch(url + '/v1/completions', { method: 'POST', body: JSON.stringify({ model: 'th?', prompt: 'a', max_tokens: 1 }) })).json();
+    same([(await get('/v1/models')).data.map((m) => m.id), r.model], [['th?'], 'th?'], 'a name that can be asked for');
+    same([(await get('/props')).model_path, (await get('/api/models')).served[0].path], Array(2).fill(path.join(shown, 'th\ufffd.gguf')));
+    same((await get('/api/tags')).models.map((m) => m.name), ['th?']);
+  } finally { child.kill('SIGKILL'); }
 });
 
 await test('a hundred models, of which nothing has changed: a second', async () => {

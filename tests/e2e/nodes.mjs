@@ -130,6 +130,17 @@ await test('a stranger who holds connections keeps nobody else out', async () =>
   must(/attic\/CUDA0/.test(run('desk', 'plan', '--gpus', 'none', '--nodes', 'attic')), 'it answers others');
   for (const c of held) c.destroy();
 });
+await test('a node that is out of descriptors says so a few times, and takes who waits once it has some', async () => {
+  const limit = (n) => spawnSync('prlimit', ['--pid', String(attic.pid), `--nofile=${n}:`]), before = attic.text().length;
+  const said = () => attic.text().slice(before).match(/could not be accepted: Too many open files/g) ?? [];
+  limit(3);
+  const c = net.connect(attic.port, '127.0.0.1').on('error', () => { });
+  await eventually(() => attic.text().slice(before), () => said().length > 2);
+  limit(256);
+  must(said().length < 20, `${said().length} times`);
+  c.destroy();
+  must(/attic\/CUDA0/.test(run('desk', 'plan', '--gpus', 'none', '--nodes', 'attic')), 'it answers again');
+});
 await test('garbled messages end the connection, and the node goes on', async () => {
   for (const bytes of [Buffer.from([99, 0, 0, 0]), packet(1, '{"want":'), packet(4, 'data'), Buffer.from([1, 255, 255, 255])]) {
     const r = await call('desk', bytes);
@@ -274,7 +285,7 @@ async function keeps(kib) {
     { stdio: ['ignore', 'ignore', 'ignore'], env: { ...process.env, ...home('attic'), VRAM_LLM_CONFINE: 'off' }, detached: true });
   started.add(store);
   await eventually('it listens', () => new Promise((ok) => net.connect(node.ports.attic, '127.0.0.1', function () { this.destroy(); ok(true); }).on('error', () => ok(false))));
-  return () => { process.kill(-store.pid, 'SIGKILL'); started.delete(store); };
+  return () => new Promise((gone) => { store.on('exit', gone); process.kill(-store.pid, 'SIGKILL'); started.delete(store); }); // its port, too
 }
 const kept = () => fs.readdirSync(keys('attic')).filter((name) => /^[0-9a-f]{16}/.test(name)).map((name) => path.join(keys('attic'), name));
 const lent = ['--gpus', 'none', '--nodes', 'attic', '--tensor-split', '1', ...small];
@@ -283,11 +294,11 @@ await test('weights that were cut off on the node\'s disk are not taken for whol
   const failed = await ask(large, lent, desk).then((r) => r.log, (e) => e.message); // the node's engine is killed in the first write beyond
   must(/node attic closed the connection/.test(failed), failed);
   must(kept().length > 0, 'it began to write');
-  stop();
+  await stop();
   const again = await keeps('unlimited');
   const r = await ask(large, lent, desk);
   same([r.text, r.plan.devices[0].id], [one.text, 'attic/CUDA0']);
-  again();
+  await again();
   for (const file of kept()) fs.rmSync(file);
 });
 await test('weights that the node has already are not sent again', async () => {
@@ -303,7 +314,7 @@ await test('weights that the node has already are not sent again', async () => {
     }
   });
   must(sent[0] > 70e6 && sent[1] < sent[0] / 4, sent.join());
-  stop();
+  await stop();
 });
 cellar.kill();
 done('nodes');

@@ -58,6 +58,7 @@ static void check(const struct vr_body *b)
 {
     if (!b->ok) {
         must(!b->json && !b->memo && b->why.status >= 400 && b->why.message[0] && b->why.code);
+        must(b->why.status != 503); /* memory is never out here: what is wrong is not told as that */
         must(vr_utf8_is(b->why.message) && vr_utf8_is(b->why.param));
         return;
     }

@@ -155,11 +155,34 @@ static void test_utf8(void **state)
     assert_int_equal(vr_utf8_len((const unsigned char *)"", 0), 0);
 }
 
+static void test_of_a_tree(void **state)
+{
+    (void)state;
+    static const char *const texts[][2] = { { "/a/gr\xc3\xbc\xc3\x9f \"b\"", "/a/gr\xc3\xbc\xc3\x9f \"b\"" },
+                                            { "/caf\xe9/\\", "/caf\xef\xbf\xbd/\\" },
+                                            { "", "" } };
+    for (size_t i = 0; i < VR_COUNT(texts); i++) {
+        json_t *j = vr_json_text(texts[i][0]);
+        assert_string_equal(json_string_value(j), texts[i][1]);
+        json_decref(j);
+    }
+    assert_true(json_is_null(vr_json_text(NULL)));
+}
+
+static void test_mask(void **state)
+{
+    (void)state;
+    char text[] = "gr\xc3\xbc\xc3\x9f caf\xe9 \x1b[0m \xc2\x9b cut\xe2\x82";
+    vr_utf8_mask(text);
+    assert_string_equal(text, "gr\xc3\xbc\xc3\x9f caf? ?[0m ?? cut??");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),    cmocka_unit_test(test_counted),      cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_appends), cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_rows),      cmocka_unit_test(test_counted),      cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_appends),   cmocka_unit_test(test_random_bytes), cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_of_a_tree), cmocka_unit_test(test_mask),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

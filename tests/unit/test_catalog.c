@@ -47,6 +47,7 @@ static int make_tree(void **state)
                                          "1/2/3/4/5/6/too-deep.gguf",
                                          "bad\nname.gguf",
                                          "bad\xff.gguf",
+                                         "bad\xc2\x9b\x31m.gguf", /* CSI in one character */
                                          ".gguf",
                                          "odd-00004-of-00003.gguf" };
     for (size_t i = 0; i < VR_COUNT(files); i++) {

@@ -79,6 +79,7 @@ static const struct row {
     { "key past the end", "missing", STEPS({ LEN, 0, 1000 }, { GROW, 0, 24 }) },
     { "key of 2^64-1 bytes", "18446744073709551615 bytes long", STEPS({ LEN, 0, UINT64_MAX }, { GROW, 0, 100 }) },
     { "unprintable key", "unprintable", STEPS({ U32, "a\001b", 1 }) },
+    { "CSI in one character", "unprintable", STEPS({ U32, "a\xc2\x9b\x31m", 1 }) },
     { "newline in a key", "unprintable", STEPS({ U32, "a\nb", 1 }) },
     { "key twice", "duplicate key 'general.name'", STEPS({ STR, "general.name" }, { STR, "general.name" }) },
     { "value type 13", "value type 13", STEPS({ KEY, "general.x", 13 }, { GROW, 0, 100 }) },

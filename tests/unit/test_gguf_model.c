@@ -73,7 +73,6 @@ static void test_fixtures_match_index(void **state)
     json_decref(index);
 }
 
-/* The model whose layers 0-33 were put on a 24 GB card. */
 /* A header in pieces says what it wants, never too much, until it is whole. */
 static void test_wants(void **state)
 {
@@ -96,6 +95,7 @@ static void test_wants(void **state)
     assert_contains(err.msg, "not a GGUF file");
 }
 
+/* The model whose layers 0-33 were put on a 24 GB card. */
 static void test_nemotron(void **state)
 {
     (void)state;
@@ -155,6 +155,30 @@ static void test_tied_embeddings(void **state)
     VR_AUTO(vr_model) llama = open_model(fixture("Llama-3.3-70B-Instruct-Q4_K_M.gguf"));
     assert_false(llama->tied);
     assert_int_equal(llama->other_bytes, 256); /* rope_freqs */
+}
+
+/* What a file calls itself is shown on terminals. */
+static void test_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *said, *shown;
+    } rows[] = { { "Gr\xc3\xbc\xc3\x9f\x65", "Gr\xc3\xbc\xc3\x9f\x65" },
+                 { "a\033[31mb\x7f", "a?[31mb?" },
+                 { "a\xc2\x9b\x31mb", "a??1mb" },
+                 { "a\xff", "a?" } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        MK_AUTO g = { 0 };
+        mk_str(&g, "general.architecture", "llama");
+        mk_str(&g, "general.name", rows[i].said);
+        mk_u32(&g, "llama.block_count", 1);
+        mk_u32(&g, "llama.embedding_length", 64);
+        mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, 64, 300, 0);
+        mk_tensor(&g, "blk.0.attn_q.weight", VR_TYPE_F16, 64, 64, 0);
+        mk_write(&g, scratch("named.gguf"));
+        VR_AUTO(vr_model) m = open_model(scratch("named.gguf"));
+        assert_string_equal(m->name, rows[i].shown);
+    }
 }
 
 /* All value types, of both versions, kept and readable. */
@@ -408,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_recurrent),
         cmocka_unit_test(test_tied_embeddings),
+        cmocka_unit_test(test_names),
         cmocka_unit_test(test_value_types),
         cmocka_unit_test(test_per_layer_arrays),
         cmocka_unit_test(test_mtp_layers),

@@ -31,6 +31,9 @@ static void test_round(void **state)
     assert_int_equal(again.n, 2); /* limits are of a run */
     assert_true(vr_learned_load(path, 1000 * DAY, &again, &err));
     assert_int_equal(again.n, 1); /* and this one is 35 days old */
+    assert_true(vr_learned_load(path, 900 * DAY, &again, &err));
+    assert_int_equal(again.n, 0); /* a clock was wrong: they would never be forgotten */
+    assert_true(vr_learned_load(path, 1000 * DAY, &again, &err));
     const struct vr_learned_row *r = vr_learned_find(&again, "GPU-1");
     assert_true(r && r->hidden_bytes == 11 && r->free_bytes == 100 && r->stage == VR_AT_CONTEXT &&
                 r->when == 1000 * DAY);

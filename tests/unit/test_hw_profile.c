@@ -203,6 +203,7 @@ static void test_malformed(void **state)
         { DEV(",\"pcie_lanes\":4.5"), "devices[0].pcie_lanes is 4.5, but must be an integer" },
         { DEV(",\"numa\":-2"), "devices[0].numa is -2, which is not between -1 and 1023" },
         { DEV(",\"uuid\":\"a\\u001b[31m\""), "devices[0].uuid contains a control character (0x1b)" },
+        { DEV(",\"uuid\":\"a\\u009b31m\""), "devices[0].uuid contains a control character (0x9b)" },
         { DEV(",\"uuid\":\"a\\u0000b\""), "not valid JSON" },
         { DEV(",\"pci\":\"0123456789012345678901234567890123456789\""),
           "devices[0].pci is 40 bytes long, but at most 31" },

@@ -279,12 +279,48 @@ static void test_sum(void **state)
     close(fd);
 }
 
+/* The parts of a model have their own URLs and one folder; what is no part's number is nothing of that. */
+static void test_parts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *url, *second, *sibling, *stranger; /* NULL: not asked */
+    } cases[] = {
+        { "https://h/a/best-of-both-00001-of-00003.gguf?x=-00001-of-",
+          "https://h/a/best-of-both-00002-of-00003.gguf?x=-00001-of-",
+          "https://h/a/best-of-both-00003-of-00003.gguf?x=-00001-of-",
+          "https://h/a/rest-of-both-00001-of-00003.gguf?x=-00001-of-" },
+        { "https://h/team-of-9/m.gguf", NULL, NULL, "https://h/beam-of-9/m.gguf" },
+        { "https://h/m-00001-of-00002.gguf/m-00001-of-00002.gguf",
+          "https://h/m-00001-of-00002.gguf/m-00002-of-00002.gguf", NULL,
+          "https://h/m-00002-of-00002.gguf/m-00001-of-00002.gguf" },
+    };
+    assert_int_equal(setenv("XDG_CACHE_HOME", "/nowhere", 1), 0);
+    for (size_t i = 0; i < VR_COUNT(cases); i++) {
+        struct vr_err err = { 0 };
+        VR_AUTO_ELSEWHERE e = { 0 }, sibling = { 0 }, stranger = { 0 };
+        if (!vr_elsewhere_open(&e, cases[i].url, false, &err)) fail_msg("%s", err.msg);
+        assert_string_equal(e.urls[0], cases[i].url);
+        if (cases[i].second) assert_string_equal(e.urls[1], cases[i].second);
+        if (cases[i].sibling) {
+            assert_true(vr_elsewhere_open(&sibling, cases[i].sibling, false, &err));
+            assert_string_equal(sibling.heads, e.heads);
+        }
+        assert_true(vr_elsewhere_open(&stranger, cases[i].stranger, false, &err));
+        assert_string_not_equal(stranger.heads, e.heads);
+    }
+    struct vr_err err = { 0 };
+    VR_AUTO_ELSEWHERE e = { 0 };
+    assert_false(vr_elsewhere_open(&e, "https://h/m%2D00001-of-00002.gguf", false, &err));
+    assert_contains(err.msg, "00001-of-00002.gguf");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_urls),  cmocka_unit_test(test_files_of_urls), cmocka_unit_test(test_headers),
         cmocka_unit_test(test_names), cmocka_unit_test(test_repositories),  cmocka_unit_test(test_partial),
-        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_sum),   cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

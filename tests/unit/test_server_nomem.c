@@ -74,6 +74,12 @@ static void test_bodies(void **state)
           "\"f\"},{\"type\":\"custom\",\"name\":\"g\"},{\"type\":\"web_search\"}],\"reasoning\":{\"summary\":\"auto\"},"
           "\"previous_response_id\":\"resp_0123456789abcdef01234567\"}",
           &vr_responses_create },
+        { "a turn in place nine", /* where a list of messages has to grow */
+          "{\"input\":[{\"role\":\"user\",\"content\":\"1\"},{\"role\":\"user\",\"content\":\"2\"},{\"role\":\"user\","
+          "\"content\":\"3\"},{\"role\":\"user\",\"content\":\"4\"},{\"role\":\"user\",\"content\":\"5\"},{\"role\":"
+          "\"user\",\"content\":\"6\"},{\"role\":\"user\",\"content\":\"7\"},{\"role\":\"user\",\"content\":\"8\"},"
+          "{\"role\":\"assistant\",\"content\":\"9\"},{\"role\":\"assistant\",\"content\":\"more\"}]}",
+          &vr_responses_create },
         { "messages",
           "{\"max_tokens\":9,\"system\":[{\"type\":\"text\",\"text\":\"s\"}],\"messages\":[{\"role\":\"user\","
           "\"content\":[{\"type\":\"text\",\"text\":\"a\"},{\"type\":\"image\",\"source\":{\"type\":\"base64\","

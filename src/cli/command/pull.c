@@ -1,6 +1,7 @@
 /* `pull`: downloads a model to where other programs look for it, and prints its path. */
 #include <string.h>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/commands.h"
 #include "cli/models/remote_model.h"
@@ -23,8 +24,9 @@ bool vr_cmd_pull(const struct vr_options *o, struct vr_buf *out, struct vr_err *
     if (!vr_elsewhere_heads(&e, &found, err)) return false; /* before anything large: is it a model at all? */
     if (!vr_remote_download(&e, &found, (unsigned)o->connections, err)) return false;
     if (o->json)
-        return vr_json_print(
-            json_pack("{s:s, s:s?, s:s?}", "path", found.path, "mmproj", found.mmproj, "name", found.name), out, err);
+        return vr_json_print(json_pack("{s:o, s:o, s:s?}", "path", vr_json_text(found.path), "mmproj",
+                                       vr_json_text(found.mmproj), "name", found.name),
+                             out, err);
     vr_buf_addf(out, "%s\n", found.path);
     if (found.mmproj) vr_buf_addf(out, "%s\n", found.mmproj);
     return true;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "base/child.h"
 #include "base/confine.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -147,7 +148,7 @@ static const char **replan_argv(const struct vr_options *o)
 {
     const char **argv = calloc((size_t)o->argc + 3, sizeof *argv);
     if (!argv) return NULL;
-    argv[0] = "/proc/self/exe";
+    argv[0] = VR_SELF;
     argv[1] = "load-plan";
     for (int i = 0; i < o->argc; i++) argv[2 + i] = o->argv[i];
     return argv;
@@ -313,7 +314,7 @@ bool vr_cmd_serve(const struct vr_options *given, struct vr_buf *out, struct vr_
         return vr_fail(err, VR_EUSAGE, "--models-dir: %s is not a directory", o->models_dir);
     struct known known = { 0 };
     read_known(o, &known);
-    const char *const self[] = { "/proc/self/exe", "engine-process", "%d", NULL };
+    const char *const self[] = { VR_SELF, "engine-process", "%d", NULL };
     const char *const other[] = { o->engine_program, "engine-process", "%d", NULL };
     struct vr_server_config config = { .host = o->host,
                                        .port = (uint16_t)o->port,

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/child.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "catalog/catalog.h"
 #include "cli/input/model_files.h"
@@ -18,6 +20,7 @@ void vr_served_name(const char *path, char *out, size_t n)
     unsigned part, parts;
     if (!vr_gguf_name(name, &stem, &part, &parts)) stem = strlen(name);
     snprintf(out, n, "%.*s", (int)stem, name);
+    vr_utf8_mask(out); /* a request names it in JSON */
 }
 
 bool vr_served_on_demand(const struct vr_options *o)
@@ -51,7 +54,7 @@ static const char *const *plan_argv(const struct vr_options *o, const struct ent
     size_t n = 0, most = (size_t)(o->argc + e->argc) + 5;
     const char **argv = vr_arena_alloc(a, most, sizeof *argv);
     if (!argv) return NULL;
-    argv[n++] = "/proc/self/exe";
+    argv[n++] = VR_SELF;
     argv[n++] = "load-plan";
     for (int i = 0; i < o->argc; i++) argv[n++] = o->argv[i];
     for (int i = 0; i < e->argc; i++) argv[n++] = vr_arena_strdup(a, e->argv[i]);

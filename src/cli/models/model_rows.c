@@ -7,6 +7,7 @@
 #include "base/child.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "cli/load/placement.h"
 #include "cli/text/show.h"
@@ -31,15 +32,20 @@ static void round_budgets(struct vr_input *in)
     in->machine.host.ram_free_bytes -= in->machine.host.ram_free_bytes % HOST_GRAIN;
 }
 
-/* All that an answer depends on beside the file. NULL: memory is out. */
+/* All that an answer depends on beside the file: what placement.c asks with. NULL: memory is out. */
 static json_t *question(const struct vr_options *o, const struct vr_input *in)
 {
-    return json_pack("{s:s, s:o, s:o, s:s, s:s}", "version", VR_VERSION, "machine", vr_json_machine(in), "context",
-                     json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "n_ctx", (int)in->context.n_ctx, "n_seq",
-                               (int)in->context.n_seq, "n_batch", (int)in->context.n_batch, "n_ubatch",
-                               (int)in->context.n_ubatch, "type_k", (int)in->context.type_k, "type_v",
-                               (int)in->context.type_v),
-                     "flash_attn", o->flash_attn, "optimize", o->optimize);
+    const struct vr_context *c = &in->context;
+    json_t *context = json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:b}", "n_ctx", (int)c->n_ctx, "n_seq", (int)c->n_seq,
+                                "n_batch", (int)c->n_batch, "n_ubatch", (int)c->n_ubatch, "type_k", (int)c->type_k,
+                                "type_v", (int)c->type_v, "kv_unified", c->kv_unified);
+    json_t *rest =
+        json_pack("{s:s, s:s, s:s, s:i, s:s?, s:s?, s:b, s:b, s:i, s:i, s:i}", "optimize", o->optimize, "host_weights",
+                  o->host_weights, "spec", o->spec, "n_draft", (int)o->n_draft, "draft", o->draft, "lora", o->lora,
+                  "no_mmap", o->no_mmap, "embeddings", o->embeddings, "offload_min_batch", (int)o->offload_min_batch,
+                  "threads", (int)o->threads, "n_prompt", (int)o->n_prompt);
+    return json_pack("{s:s, s:o, s:o, s:s, s:o}", "version", VR_VERSION, "machine", vr_json_machine(in), "context",
+                     context, "flash_attn", o->flash_attn, "options", rest);
 }
 
 static void file_key(const struct vr_listed *x, char *out, size_t n)
@@ -87,6 +93,7 @@ static bool answer(const struct job *j, json_t *row, struct vr_err *err)
     VR_AUTO_OUTCOME largest = { 0 };
     struct vr_err why = { 0 };
     if (!vr_fit_plan(&ask, &goal, &planned, &why)) {
+        if (why.code != VR_ENOFIT) return vr_fail(err, why.code, "%s", why.msg);
         json_object_update_new(row, json_pack("{s:b, s:s}", "fits", 0, "reason", why.msg));
         return true;
     }
@@ -99,7 +106,7 @@ static int work(void *ctx)
 {
     json_t *row = json_object();
     struct vr_err why = { 0 };
-    if (!answer(ctx, row, &why)) json_object_set_new(row, "error", json_string(why.msg));
+    if (!answer(ctx, row, &why)) json_object_set_new(row, "error", vr_json_text(why.msg));
     char *text = json_dumps(row, JSON_COMPACT);
     return text && vr_fd_write(STDOUT_FILENO, text, strlen(text)) ? 0 : 1;
 }
@@ -203,8 +210,10 @@ static void remember(const char *path, json_t *asked, const struct vr_catalog *c
     json_t *kept = json_object();
     for (uint32_t i = 0; i < c->n_items; i++) {
         char key[1200];
+        json_t *row = json_array_get(rows, i);
+        if (json_object_get(row, "error")) continue; /* a time limit on a busy machine: not the file's fault for good */
         file_key(&c->items[i], key, sizeof key);
-        json_object_set(kept, key, json_array_get(rows, i));
+        json_object_set(kept, key, row);
     }
     json_t *all = json_pack("{s:O, s:o}", "question", asked, "rows", kept);
     char *text = json_dumps(all, JSON_COMPACT);
@@ -215,10 +224,11 @@ static void remember(const char *path, json_t *asked, const struct vr_catalog *c
 
 static void describe(json_t *row, const struct vr_listed *x)
 {
-    json_object_update_new(row, json_pack("{s:s, s:s, s:s, s:s, s:I, s:i, s:i, s:s?, s:s?}", "name", x->name, "id",
-                                          x->id, "path", x->path, "source", vr_keeper_name(x->keeper), "bytes",
+    json_object_update_new(row, json_pack("{s:s, s:s, s:o, s:s, s:I, s:i, s:i, s:o, s:o}", "name", x->name, "id", x->id,
+                                          "path", vr_json_text(x->path), "source", vr_keeper_name(x->keeper), "bytes",
                                           (json_int_t)x->bytes, "parts", (int)x->n_parts, "missing_parts",
-                                          (int)(x->n_parts - x->n_found), "mmproj", x->mmproj, "draft_head", x->head));
+                                          (int)(x->n_parts - x->n_found), "mmproj", vr_json_text(x->mmproj),
+                                          "draft_head", vr_json_text(x->head)));
 }
 
 json_t *vr_model_rows(const struct vr_options *o, struct vr_input *in, const struct vr_catalog *c, const char *kept,

@@ -4,10 +4,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "base/text.h"
-#include "cli/text/layout.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "cli/text/layout.h"
 #include "cli/text/reason_text.h"
 
 static json_t *json_use(const struct vr_use *u)

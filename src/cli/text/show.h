@@ -17,7 +17,7 @@ void vr_show_fact(struct vr_buf *out, const char *label, const char *fmt, ...) V
 void vr_show_host(struct vr_buf *out, const struct vr_host *h);
 /* The host line, the devices with what may be used of them, what was left out and why. */
 void vr_show_machine(struct vr_buf *out, const struct vr_input *in);
-/* "PCIe 4 x8", "PCIe 4 x16 (now gen 1)"; to another machine: "1.10 GB/s, 0.21 ms" */
+/* "PCIe 4 x8", "PCIe 4 x16, idle at 1"; to another machine: "1.10 GB/s, 0.21 ms" */
 const char *vr_show_link(char *text, size_t n, const struct vr_device *d);
 
 /* The caller owns the results; NULL when memory is out. */

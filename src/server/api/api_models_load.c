@@ -66,19 +66,11 @@ static bool on_demand(struct vr_conn *c)
     return false;
 }
 
-static void reply_json(struct vr_conn *c, int status, json_t *v)
-{
-    VR_AUTO_FREE char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
-    json_decref(v);
-    if (!text) return vr_reply_error(c, 503, NULL, "out_of_memory", "the server is out of memory");
-    vr_reply(c, status, "application/json", NULL, text, strlen(text));
-}
-
 static void reply_model(struct vr_conn *c, const struct vr_served *m, bool done)
 {
     json_t *v = vr_models_json(m);
     if (v) json_object_set_new(v, "success", json_true()); /* what clients of llama.cpp's server look for */
-    reply_json(c, done ? 200 : 202, v);
+    vr_reply_json(c, done ? 200 : 202, v);
 }
 
 /* --- what a load would bring --- */
@@ -125,15 +117,15 @@ static void on_planned(void *ctx, const struct vr_child_end *end, const struct v
         json_t *out = json_pack("{s:s,s:b,s:o,s:o}", "model", id, "fits", 1, "devices", vr_models_json_devices(&plan),
                                 "plan", tree ? tree : json_null());
         if (out) add_leaving(out, c->front, &plan.evict);
-        return reply_json(c, 200, out);
+        return vr_reply_json(c, 200, out);
     }
     json_t *in_the_way = vr_replan_in_the_way(end);
     bool passes = vr_in_the_way_has(in_the_way, VR_OBSTACLE_BUSY) || vr_in_the_way_has(in_the_way, VR_OBSTACLE_LOADING);
     if (err.code == VR_ENOFIT && !d->patient && passes) return json_decref(in_the_way), reply_dry(c, d->model, true);
     if (err.code == VR_ENOFIT)
-        return reply_json(c, 200,
-                          json_pack("{s:s,s:b,s:s,s:o}", "model", id, "fits", 0, "reason", err.msg, "in_the_way",
-                                    in_the_way ? in_the_way : json_array()));
+        return vr_reply_json(c, 200,
+                             json_pack("{s:s,s:b,s:s,s:o}", "model", id, "fits", 0, "reason", err.msg, "in_the_way",
+                                       in_the_way ? in_the_way : json_array()));
     json_decref(in_the_way);
     if (!end && err.code == VR_ENOMEM) return vr_reply_later(c, 503, 1, "busy", "%s", err.msg);
     vr_reply_error(c, vr_code_http(err.code), NULL, "plan_failed", "%s", err.msg);

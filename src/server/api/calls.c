@@ -148,8 +148,10 @@ static void send_scratch(struct vr_calls *all, bool last)
     vr_buf_addc(b, ' ', VR_CHUNK_TAIL); /* room behind */
     if (!b->failed)
         vr_stream_piece(call->conn, b->data + VR_CHUNK_ROOM, b->n - VR_CHUNK_ROOM - VR_CHUNK_TAIL, last);
-    else if (last)
+    else if (last) {
+        call->conn->keep_alive = false; /* no memory: without its end, what comes next would be taken for more of it */
         vr_conn_done(call->conn);
+    }
     if (b->cap > SCRATCH_KEEP)
         vr_buf_done(b);
     else

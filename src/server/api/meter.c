@@ -2,26 +2,26 @@
 
 #include <poll.h>
 #include <string.h>
-#include <time.h>
 
 #include <event2/event.h>
 #include <jansson.h>
 
 #include "base/child.h"
+#include "base/clock.h"
 #include "server/supervise/task.h"
 
 #define MAX_LINE 65536
-#define PAUSE_S  5   /* between two starts */
-#define LAST_MS  200 /* for it to die, when we end */
+#define PAUSE_MS 5000 /* between two starts */
+#define LAST_MS  200  /* for it to die, when we end */
 
 struct vr_meter {
     struct event_base *base;
     struct vr_child_live live;
     struct event *out, *end;
     bool running, dying; /* dying: killed, and not dead yet */
-    time_t started;
-    struct vr_buf in;   /* a line that is not complete yet */
-    struct vr_buf last; /* the last one that was */
+    uint64_t started_ms; /* 0: it may be at once */
+    struct vr_buf in;    /* a line that is not complete yet */
+    struct vr_buf last;  /* the last one that was */
 };
 
 static const char *const argv[] = { VR_SELF, "meter-process", NULL };
@@ -114,7 +114,7 @@ static void on_end(evutil_socket_t fd, short what, void *ctx)
 static void start(struct vr_meter *m)
 {
     struct vr_err ignored; /* the page then shows no readings; the next try is in a few seconds */
-    m->started = time(NULL);
+    m->started_ms = vr_now_ms();
     if (!vr_child_start(&child, &m->live, &ignored)) return;
     m->running = true;
     m->in.max = MAX_LINE;
@@ -132,8 +132,8 @@ void vr_meter_want(struct vr_meter *m, bool wanted)
 {
     if (!wanted) {
         stop(m);
-        m->started = 0; /* the pause is for one that dies by itself */
-    } else if (!m->running && time(NULL) - m->started >= PAUSE_S) {
+        m->started_ms = 0; /* the pause is for one that dies by itself */
+    } else if (!m->running && (!m->started_ms || vr_now_ms() - m->started_ms >= PAUSE_MS)) {
         start(m);
     }
 }

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "server/front.h"
 #include "server/supervise/host_use.h"
 
@@ -64,13 +65,13 @@ json_t *vr_models_json(const struct vr_served *m)
     const struct vr_worker *e = &m->engine;
     bool has_place = e->load && (e->pid || e->state == VR_WORKER_ROOM);
     json_t *out = json_pack(
-        "{s:s,s:o,s:s,s:I,s:s,s:i,s:s,s:b,s:b,s:I,s:I,s:i,s:i,s:s?,s:o,s:o,s:I}", "id", m->config->id, "aliases",
-        json_aliases(m->config->aliases), "path", m->config->path, "bytes", (json_int_t)m->config->bytes, "state",
-        vr_fleet_state(m), "percent", e->percent, "stage", e->stage, "default", m == m->front->models, "pinned",
-        m->stay.pinned, "running", (json_int_t)(m->n_calls - m->queue.turns.n), "waiting", (json_int_t)m->queue.turns.n,
-        "loads", (int)e->n_ready, "evictions", (int)m->stay.n_evictions, "trouble", *e->trouble ? e->trouble : NULL,
-        "leaves", json_leaves(m), "devices", vr_models_json_devices(has_place ? e->load : NULL), "host_bytes",
-        (json_int_t)(has_place ? e->host_bytes : 0));
+        "{s:s,s:o,s:o,s:I,s:s,s:i,s:s,s:b,s:b,s:I,s:I,s:i,s:i,s:o,s:o,s:o,s:I}", "id", m->config->id, "aliases",
+        json_aliases(m->config->aliases), "path", vr_json_text(m->config->path), "bytes", (json_int_t)m->config->bytes,
+        "state", vr_fleet_state(m), "percent", e->percent, "stage", e->stage, "default", m == m->front->models,
+        "pinned", m->stay.pinned, "running", (json_int_t)(m->n_calls - m->queue.turns.n), "waiting",
+        (json_int_t)m->queue.turns.n, "loads", (int)e->n_ready, "evictions", (int)m->stay.n_evictions, "trouble",
+        vr_json_text(*e->trouble ? e->trouble : NULL), "leaves", json_leaves(m), "devices",
+        vr_models_json_devices(has_place ? e->load : NULL), "host_bytes", (json_int_t)(has_place ? e->host_bytes : 0));
     if (!out) return NULL;
     json_object_set_new(out, "host_now_bytes", json_integer((json_int_t)vr_host_use_bytes(e->pid)));
     json_object_set_new(out, "in_the_way", e->in_the_way ? json_deep_copy(e->in_the_way) : json_array());

@@ -105,14 +105,6 @@ static json_t *model_of(const struct vr_served *m, bool running)
     return j;
 }
 
-static void reply_json(struct vr_conn *c, json_t *v)
-{
-    VR_AUTO_FREE char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
-    json_decref(v);
-    if (!text) return vr_reply_error(c, 503, NULL, "out_of_memory", "the server is out of memory");
-    vr_reply(c, 200, "application/json", NULL, text, strlen(text));
-}
-
 /* All of them, or those that run. */
 static void reply_models(struct vr_conn *c, bool running)
 {
@@ -121,7 +113,7 @@ static void reply_models(struct vr_conn *c, bool running)
     for (size_t i = 0; i < f->n_models; i++)
         if (!running || f->models[i].engine.state == VR_WORKER_READY)
             json_array_append_new(list, model_of(&f->models[i], running));
-    reply_json(c, json_pack("{s:o}", "models", list));
+    vr_reply_json(c, 200, json_pack("{s:o}", "models", list));
 }
 
 void vr_answer_ollama_tags(struct vr_conn *c, const struct vr_incoming *r)
@@ -181,7 +173,8 @@ void vr_answer_ollama_show(struct vr_conn *c, const struct vr_incoming *r)
     if (json_is_true(json_object_get(ready, "vision"))) json_array_append_new(can, json_string("vision"));
     if (json_is_true(json_object_get(chat, "reasoning"))) json_array_append_new(can, json_string("thinking"));
     if (json_is_true(json_object_get(ready, "embeddings"))) json_array_append_new(can, json_string("embedding"));
-    reply_json(c, json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "modelfile", "", "parameters", "", "template", "",
+    vr_reply_json(c, 200,
+                  json_pack("{s:s,s:s,s:s,s:s,s:o,s:o,s:o}", "modelfile", "", "parameters", "", "template", "",
                             "license", "", "details", details_of(m), "model_info", info, "capabilities", can));
 }
 

@@ -96,7 +96,9 @@ static bool read_thinking(const json_t *body, json_t *out, struct vr_translation
     if (v && !on && !vr_is(type, "disabled"))
         return vr_refuse(t->why, "thinking", "invalid_value", "'thinking.type' must be enabled, adaptive or disabled");
     vr_notes_add_others(&t->notes, v, (const char *const[]){ "type", NULL }, "thinking");
-    json_t *given = vr_get(out, "chat_template_kwargs"), *kwargs = given ? json_copy(given) : json_object();
+    json_t *given = vr_get(out, "chat_template_kwargs");
+    if (given && !json_is_object(given)) return true; /* refused by the table of fields */
+    json_t *kwargs = given ? json_copy(given) : json_object();
     if (!vr_get(kwargs, "enable_thinking")) vr_put(t, kwargs, "enable_thinking", json_boolean(on));
     vr_put(t, out, "chat_template_kwargs", kwargs);
     return true;

@@ -39,7 +39,9 @@ static bool read_prompt(const json_t *body, json_t *out, struct vr_translation *
     json_t *prompt = several ? json_array() : prompt_of(v);
     for (size_t i = 0; several && i < json_array_size(v); i++) vr_append(t, prompt, prompt_of(json_array_get(v, i)));
     vr_put(t, out, "prompt", prompt);
-    if (json_is_string(prompt)) vr_put(t, t->memo, VR_MEMO_PROMPT, json_incref(prompt));
+    if (!json_is_string(prompt)) return true;
+    vr_put(t, t->memo, VR_MEMO_PROMPT, json_incref(prompt));
+    t->n_memo += json_string_length(prompt);
     return true;
 }
 
@@ -158,6 +160,7 @@ static bool read_response_fields(const json_t *body, struct vr_translation *t)
     if (!ok)
         return vr_refuse(t->why, "response_fields", "invalid_type",
                          "'response_fields' must be an array of at most %d names", MOST_FIELDS);
+    for (size_t i = 0; i < n; i++) t->n_memo += json_string_length(json_array_get(list, i));
     if (n) vr_put(t, t->memo, VR_MEMO_FIELDS, json_incref(list));
     return true;
 }
@@ -174,7 +177,7 @@ static bool remember(const json_t *body, json_t *out, struct vr_translation *t)
     if (json_integer_value(vr_get(out, "max_tokens")) == NO_LIMIT) vr_put(t, settings, "n_predict", json_integer(-1));
     char *text = json_dumps(settings, JSON_COMPACT);
     vr_put(t, t->memo, VR_MEMO_SETTINGS, text ? json_string(text) : NULL);
-    t->n_memo = text ? strlen(text) : 0;
+    t->n_memo += text ? strlen(text) : 0;
     free(text);
     json_decref(settings);
     if (json_is_string(stop))

@@ -218,6 +218,7 @@ static bool parse_duration(const char *text, double *seconds)
         if (*text != '.' && (*text < '0' || *text > '9')) return false;
         double n = strtod(text, &end);
         size_t i = 0;
+        if (end == text) return false; /* a point alone is no number, and would be read again for ever */
         while (strncmp(end, units[i].unit, strlen(units[i].unit)) != 0) i++;
         sum += n * units[i].s;
         text = end + strlen(units[i].unit);

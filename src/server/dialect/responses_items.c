@@ -138,11 +138,11 @@ static bool refuse(struct writing *w, const char *code, const char *what)
 
 static json_t *turn_of(struct writing *w)
 {
-    if (!w->turn) {
-        w->turn = json_pack("{s:s,s:n}", "role", "assistant", "content");
-        vr_append(w->t, w->messages, w->turn);
-    }
-    return w->turn;
+    if (w->turn) return w->turn;
+    json_t *turn = json_pack("{s:s,s:n}", "role", "assistant", "content");
+    if (json_array_append_new(w->messages, turn) == 0) return w->turn = turn;
+    w->t->nomem = true; /* and the turn is freed */
+    return NULL;
 }
 
 /* A part of content as ours; NULL: refused. */

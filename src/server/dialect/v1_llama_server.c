@@ -1,6 +1,7 @@
 /* The paths of llama.cpp's server that are not OpenAI's. */
 #include <string.h>
 
+#include "base/json.h"
 #include "server/api/generate.h"
 #include "server/api/which_model.h"
 #include "server/dialect/fields.h"
@@ -19,14 +20,6 @@ void vr_answer_apply_template(struct vr_conn *c, const struct vr_incoming *r)
     vr_generate(c, r, &vr_native_template);
 }
 
-static void reply_json(struct vr_conn *c, json_t *v)
-{
-    VR_AUTO_FREE char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
-    json_decref(v);
-    if (!text) return vr_reply_error(c, 503, NULL, "out_of_memory", "the server is out of memory");
-    vr_reply(c, 200, "application/json", NULL, text, strlen(text));
-}
-
 static json_t *or_null(json_t *v) { return v ? json_incref(v) : json_null(); }
 
 void vr_answer_props(struct vr_conn *c, const struct vr_incoming *r)
@@ -34,12 +27,13 @@ void vr_answer_props(struct vr_conn *c, const struct vr_incoming *r)
     const struct vr_served *m = vr_which_queried(c, r);
     if (!m) return;
     const json_t *ready = m->engine.ready;
-    reply_json(c, json_pack("{s:{s:o},s:o,s:s,s:s,s:{s:b,s:b},s:o,s:s,s:b}", "default_generation_settings", "n_ctx",
+    vr_reply_json(c, 200,
+                  json_pack("{s:{s:o},s:o,s:s,s:o,s:{s:b,s:b},s:o,s:s,s:b}", "default_generation_settings", "n_ctx",
                             or_null(vr_get(ready, "n_ctx_seq")), "total_slots", or_null(vr_get(ready, "n_seq")),
-                            "model_alias", m->config->id, "model_path", m->config->path, "modalities", "vision",
-                            json_is_true(vr_get(ready, "vision")), "audio", json_is_true(vr_get(ready, "audio")),
-                            "chat_template_caps", or_null(vr_get(ready, "chat")), "build_info", "vram-llm " VR_VERSION,
-                            "is_sleeping", m->engine.state == VR_WORKER_DOWN));
+                            "model_alias", m->config->id, "model_path", vr_json_text(m->config->path), "modalities",
+                            "vision", json_is_true(vr_get(ready, "vision")), "audio",
+                            json_is_true(vr_get(ready, "audio")), "chat_template_caps", or_null(vr_get(ready, "chat")),
+                            "build_info", "vram-llm " VR_VERSION, "is_sleeping", m->engine.state == VR_WORKER_DOWN));
 }
 
 /* What the engine told last about its slots; before it said anything they are idle. */
@@ -63,5 +57,5 @@ void vr_answer_slots(struct vr_conn *c, const struct vr_incoming *r)
         json_array_append_new(list, json_pack("{s:I,s:o,s:b}", "id", k, "n_ctx", or_null(vr_get(e->ready, "n_ctx_seq")),
                                               "is_processing", 0));
     json_decref(status);
-    reply_json(c, list);
+    vr_reply_json(c, 200, list);
 }

@@ -1,7 +1,6 @@
 /* GET and POST /lora-adapters, as llama.cpp's server has them. What the engine told when it was ready is kept up to
  * date here: after a restart it has the scales of --lora again, and tells those. */
 #include <math.h>
-#include <string.h>
 
 #include "engine/wire/limits.h"
 #include "server/api/manage.h"
@@ -12,19 +11,12 @@
 
 static json_t *adapters(const struct vr_served *m) { return vr_get(m->engine.ready, "loras"); }
 
-static void reply_json(struct vr_conn *c, const json_t *v)
-{
-    VR_AUTO_FREE char *text = json_dumps(v, JSON_COMPACT);
-    if (!text) return vr_reply_error(c, 503, NULL, "out_of_memory", "the server is out of memory");
-    vr_reply(c, 200, "application/json", NULL, text, strlen(text));
-}
-
 void vr_answer_lora_adapters(struct vr_conn *c, const struct vr_incoming *r)
 {
     const struct vr_served *m = vr_which_queried(c, r);
     if (!m) return;
     if (!adapters(m)) return vr_reply(c, 200, "application/json", NULL, "[]\n", 3);
-    reply_json(c, adapters(m));
+    vr_reply_json(c, 200, json_incref(adapters(m)));
 }
 
 /* [{"id":0,"scale":0.5}]: those that are not named are off. */

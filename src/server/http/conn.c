@@ -471,8 +471,7 @@ void vr_conn_shake(struct vr_conn *c)
         ssl ? bufferevent_openssl_socket_new(f->base, c->fd, ssl, BUFFEREVENT_SSL_ACCEPTING, BEV_OPT_CLOSE_ON_FREE)
             : NULL;
     if (!bev) {
-        SSL_free(ssl);
-        conn_free(c);
+        conn_free(c); /* with the SSL, where libevent came far enough; a little is lost where memory is out */
         return;
     }
     bufferevent_free(c->bev);

@@ -28,6 +28,7 @@ struct vr_route;
 struct bufferevent;
 struct evconnlistener;
 struct event;
+struct json_t;
 
 enum vr_conn_state {
     VR_CONN_HEAD,   /* waits for a request, or reads its head */
@@ -121,6 +122,8 @@ void vr_conn_send(struct vr_conn *c, const void *data, size_t n);
 /* A whole reply. `more` is NULL or further header lines, each with its CRLF. */
 void vr_reply(struct vr_conn *c, int status, const char *type, const char *more, const void *body, size_t n);
 void vr_reply_buf(struct vr_conn *c, int status, const char *type, struct vr_buf *body); /* empties body */
+/* Takes it over; NULL: there was no memory for it. */
+void vr_reply_json(struct vr_conn *c, int status, struct json_t *v);
 /* In the form of its route (routes.def); param and code may be NULL. */
 void vr_reply_error(struct vr_conn *c, int status, const char *param, const char *code, const char *fmt, ...)
     VR_PRINTF(5, 6);

@@ -10,6 +10,7 @@
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
+#include <jansson.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -92,6 +93,14 @@ void vr_reply_buf(struct vr_conn *c, int status, const char *type, struct vr_buf
     else
         vr_reply(c, status, type, NULL, vr_buf_str(body), body->n);
     vr_buf_done(body);
+}
+
+void vr_reply_json(struct vr_conn *c, int status, json_t *v)
+{
+    VR_AUTO_FREE char *text = v ? json_dumps(v, JSON_COMPACT) : NULL;
+    json_decref(v);
+    if (!text) return vr_reply_error(c, 503, NULL, "out_of_memory", "the server is out of memory");
+    vr_reply(c, status, "application/json", NULL, text, strlen(text));
 }
 
 /* --- errors --- */

@@ -14,8 +14,7 @@
 #include "base/child.h"
 #include "base/err.h"
 
-#define VR_ASIDE_NICE 10               /* of what nobody's answer waits for */
-#define VR_SELF       "/proc/self/exe" /* argv[0] of a task that is this program */
+#define VR_ASIDE_NICE 10 /* of what nobody's answer waits for */
 
 struct event_base;
 struct vr_tasks;
