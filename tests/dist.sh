@@ -48,9 +48,14 @@ for license in llama.cpp node-llama-cpp libevent libjansson libseccomp libssl gc
   [ -s "$at/licenses/$license" ] || bad "licenses/$license is missing"
 done
 
-# links_lead DIR: those of README.md there
+# links_lead DIR: those of its pages
 links_lead() {
-  for to in $(grep -oE '\]\([^):# ]+[)#]' "$1/README.md" | sed 's/^](//; s/.$//'); do [ -e "$1/$to" ] || bad "README.md names $to, which is not in ${1#"$root"}"; done
+  local page to
+  for page in "$1"/*.md "$1"/docs/*.md; do
+    for to in $(grep -oE '\]\([^):# ]+[)#]' "$page" | sed 's/^](//; s/.$//'); do
+      [ -e "$(dirname "$page")/$to" ] || bad "${page#"$root"} has a link to $to, which is not there"
+    done
+  done
 }
 links_lead "$at"
 
