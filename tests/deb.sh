@@ -62,14 +62,20 @@ try() { # RELEASE ROOT
   inside env HOME=/var/lib/vram-llm vram-llm models | grep -q "^kept  *Hugging Face .* host " || bad "$1: models"
   # as the unit says, without systemd: its user, its home, its command
   inside chown -R vram-llm: /var/lib/vram-llm || bad "$1: no user vram-llm"
-  command=$(sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/vram-llm.service" "$root/lib/systemd/system/vram-llm.service" 2>/dev/null | head -n 1)
-  # shellcheck disable=SC2086
-  (exec chroot "$root" env -i PATH=/usr/bin:/bin setpriv --reuid vram-llm --regid vram-llm --init-groups env HOME=/var/lib/vram-llm VRAM_LLM_PORT=0 $command) >"$root.log" 2>&1 &
+  unit() { sed -n "s/^$1=//p" "$root/usr/lib/systemd/system/vram-llm.service" "$root/lib/systemd/system/vram-llm.service" 2>/dev/null | head -n 1; }
+  # shellcheck disable=SC2046
+  serve() { exec chroot "$root" env -i PATH=/usr/bin:/bin setpriv --reuid vram-llm --regid vram-llm --init-groups env HOME=/var/lib/vram-llm VRAM_LLM_PORT=0 $(unit ExecStart); }
+  (serve) >"$root.log" 2>&1 &
   pid=$!
   for _ in $(seq 600); do grep -q "is ready" "$root.log" && break; sleep 0.1; done
   answer=$(curl -s -m 120 "$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$root.log")/v1/chat/completions" -d '{"messages":[{"role":"user","content":"what is 27+48"}],"temperature":0}')
   grep -q "75" <<<"$answer" || { bad "$1: no answer: $answer"; tail -n 5 "$root.log"; }
   kill "$pid"; wait "$pid"
+  # one that cannot work is not started again and again
+  echo "what = this" >>"$root/etc/vram-llm/config"
+  (serve) >"$root.log" 2>&1
+  status=$?
+  [[ " $(unit RestartPreventExitStatus) " = *" $status "* ]] || { bad "$1: settings that make no sense end the service with status $status, which systemd tries again"; tail -n 2 "$root.log"; }
   for kept in . .cache/huggingface/hub .local/share/vram-llm/models/host; do mkdir -p "$root/var/lib/vram-llm/$kept" && touch "$root/var/lib/vram-llm/$kept/kept.gguf"; done
   touch "$root/var/lib/vram-llm/.local/share/vram-llm/machine.json" "$root/etc/vram-llm/keys"
   inside env DEBIAN_FRONTEND=noninteractive apt-get purge -y -qq vram-llm >"$root.log" 2>&1 || { bad "$1: does not purge"; tail -n 5 "$root.log"; }
