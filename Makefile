@@ -148,7 +148,7 @@ check: check-unit check-golden
 
 # What tests start beside the program itself.
 HELPERS      := $(addprefix $(B)/tests/,libnvml-stub.so fake-engine tiny-model tiny-mmproj see engine-main engine-client published)
-ORACLE_STUBS := $(addprefix $(B)/oracle/lib,cudart.so.13 cublas.so.13 cuda.so.1)
+ORACLE_STUBS := $(addprefix $(B)/oracle/lib,cudart.so.13 cublas.so.13 cudart.so.12 cublas.so.12 cuda.so.1)
 HELPERS_ASAN := $(addprefix build/asan/tests/,libnvml-stub.so fake-engine tiny-model tiny-mmproj)
 
 # The server as a program: over a stub of its engine (API, faults, costs), and as real clients use it.

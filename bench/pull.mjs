@@ -2,6 +2,7 @@
 // (`curl | tee FILE | sha256sum`, then `sync FILE`), from the same server on loopback, in turns, each into an empty folder (a virtual machine gives memory that
 // was in use before faster): as ratios of one run. As fast as the server can, over a line of so many bytes per second, and with so many for each connection, as
 // hubs have it. Also with OpenSSL's SHA-256, which is the one that `pull` has, and without the disk: TMPDIR=/dev/shm.
+// A core for each of its threads is what this machine may not have: what its busiest thread takes beside curl's one says how it would compare then.
 //   make bench-pull     MIB=1024 ROUNDS=3 CONNECTIONS=8
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
@@ -26,12 +27,19 @@ const run = (command, args, env) => new Promise((done, fail) => {
   let err = '';
   const child = spawn('bash', ['-c', 'TIMEFORMAT="cpu %U %S"; time "$0" "$@"', command, ...args], { stdio: ['ignore', 'ignore', 'pipe'], env: { ...process.env, ...h.env, ...env } });
   child.stderr.on('data', (d) => { err += d; });
+  const threads = new Map(), look = setInterval(() => { // the processor time of each, as far as it was seen
+    try {
+      const [pid] = fs.readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8').split(' ');
+      for (const t of fs.readdirSync(`/proc/${pid}/task`)) threads.set(t, Number(fs.readFileSync(`/proc/${pid}/task/${t}/schedstat`, 'utf8').split(' ')[0]) / 1e9);
+    } catch { /* not there yet, or no more */ }
+  }, 10);
   child.on('close', (code) => {
+    clearInterval(look);
     const cpu = /cpu ([\d.]+) ([\d.]+)/.exec(err);
-    return code ? fail(new Error(`${command}: ${err}`)) : done({ s: (performance.now() - from) / 1000, cpu: Number(cpu[1]) + Number(cpu[2]) });
+    return code ? fail(new Error(`${command}: ${err}`)) : done({ s: (performance.now() - from) / 1000, cpu: Number(cpu[1]) + Number(cpu[2]), busiest: Math.max(0, ...threads.values()) });
   });
 });
-const median = (all) => all.sort((a, b) => a.s - b.s)[all.length >> 1];
+const median = (all, of = 's') => all.sort((a, b) => a[of] - b[of])[all.length >> 1];
 
 const piped = (hash, after) => ['bash', ['-c', `set -o pipefail; curl -sSfL "$1" | tee "$0" | ${hash}${after ? ' && sync "$0"' : ''}`]];
 const others = {
@@ -63,5 +71,7 @@ for (const [what, on] of lines) {
     const a = median(all);
     console.log(`  ${(a.s / b.s).toFixed(2)}x of ${name} (${told(a)})`);
   }
+  const [thread, one] = [ours, theirs['curl alone']].map((all) => median(all, 'busiest').busiest / size * 1e9);
+  console.log(`  its busiest thread takes ${thread.toFixed(2)} s of CPU per GB, curl ${one.toFixed(2)}: ${(one / thread).toFixed(2)}x with a core for each`);
 }
 h.close();

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/commit: of a checkout, of one with changes, of what `git archive` packs, of a folder that nobody knows, and of one inside another project's checkout.
+# tools/commit: of a checkout, of one that is somebody else's, of one with changes, of what `git archive` packs, of a folder that nobody knows, and of one inside another project's checkout.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 tmp=$(mktemp -d)
@@ -18,6 +18,7 @@ git -c user.name=x -c user.email=x@x commit -q -m x
 git tag v1 # a name is not what is asked for
 id=$(git rev-parse --short=12 HEAD)
 is "a checkout" "$(tools/commit)" "$id"
+is "somebody else's checkout, installed by root" "$(GIT_TEST_ASSUME_DIFFERENT_OWNER=1 tools/commit)" "$id"
 git archive HEAD | tar -x -C "$tmp/b"
 is "an archive" "$("$tmp/b/tools/commit")" "$id"
 echo >>.gitattributes
@@ -25,5 +26,5 @@ is "with changes" "$(tools/commit)" "$id-dirty"
 mkdir inner && cp -r "$tmp/none/tools" inner/
 is "inside another project" "$(inner/tools/commit)" ""
 is "unknown" "$("$tmp/none/tools/commit")" ""
-[ "$failed" = 0 ] && echo "  ok    commit (5 cases)"
+[ "$failed" = 0 ] && echo "  ok    commit (6 cases)"
 exit "$failed"

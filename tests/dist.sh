@@ -48,9 +48,14 @@ for license in llama.cpp node-llama-cpp libevent libjansson libseccomp libssl gc
   [ -s "$at/licenses/$license" ] || bad "licenses/$license is missing"
 done
 
-# links_lead DIR: those of README.md there
+# links_lead DIR: those of its pages
 links_lead() {
-  for to in $(grep -oE '\]\([^):# ]+[)#]' "$1/README.md" | sed 's/^](//; s/.$//'); do [ -e "$1/$to" ] || bad "README.md names $to, which is not in ${1#"$root"}"; done
+  local page to
+  for page in "$1"/*.md "$1"/docs/*.md; do
+    for to in $(grep -oE '\]\([^):# ]+[)#]' "$page" | sed 's/^](//; s/.$//'); do
+      [ -e "$(dirname "$page")/$to" ] || bad "${page#"$root"} has a link to $to, which is not there"
+    done
+  done
 }
 links_lead "$at"
 
@@ -113,6 +118,11 @@ links_lead "$at/share/doc/vram-llm"
 commit=$(tools/commit)
 expect "^vram-llm $2 ${commit:+(commit }.*engine llama.cpp" --version
 expect "It fits" plan tiny.gguf --gpus "RTX 3090"
+# what doctor names for NVIDIA's GPUs is there; asked on this computer, where a stub plays the driver
+doctor=$(env -i NO_COLOR=1 HOME="$root/tmp" VRAM_LLM_NVML="$build/tests/libnvml-stub.so" "$root$program" doctor)
+fetcher=$(sed -n "s/.* comes without llama.cpp's CUDA library: \\([^ ]*\\) fetches it .*/\\1/p" <<<"$doctor")
+[ -n "$fetcher" ] && [ -x "$fetcher" ] && [ -x "${fetcher%/*}/build-cuda" ] && [ -x "${fetcher%/*}/engine-fetch" ] && cmp -s tools/engine.lock "${fetcher%/*}/engine.lock" ||
+  { bad "doctor names no script that is there: '$fetcher'"; grep -i "without" <<<"$doctor"; }
 expect "vram-llm demo" plan --gpus none /opt/usr/share/vram-llm/demo.gguf
 groff -man -Tutf8 -ww -K utf8 "$at/share/man/man1/vram-llm.1" >/dev/null 2>"$root/out" || bad "the manual page"
 [ -s "$root/out" ] && { bad "the manual page"; head -n 3 "$root/out"; }

@@ -188,6 +188,35 @@ check "no runtime, and an old GPU" cuda 6.1 "$tmp/none"
 check "is told which" says "cuda-cudart-12-*"
 check "nothing is left of CUDA" is_clean
 
+# The same for what is installed, or an unpacked tarball: tools/gpu/fetch-cuda, into the folder of its libraries and nowhere else.
+touch "$tmp/toolkit13/libcublasLt.so.13"
+for place in usr/lib/vram-llm tar/lib; do
+  top=$tmp/${place%%/*}
+  mkdir -p "$tmp/$place" "$top/share/vram-llm/gpu"
+  touch "$tmp/$place/libggml-base.so"
+  cp "$here"/tools/gpu/fetch-cuda "$here"/tools/gpu/build-cuda "$here"/tools/engine-fetch "$top/share/vram-llm/gpu/"
+  cp "$tmp/lock" "$top/share/vram-llm/gpu/engine.lock"
+  brings() { # GPUS DIRS
+    env -u ENGINE -u VULKAN -u OFFLINE FAKE="$tmp" PATH="$tmp/bin:$PATH" TMPDIR="$tmp/work" LD_LIBRARY_PATH= "GPUS=$1" "CUDA_DIRS=$2" "$top/share/vram-llm/gpu/fetch-cuda" >"$tmp/out" 2>&1
+  }
+  mkdir -p "$tmp/work"
+  check "installed: no runtime" not brings 8.6 "$tmp/none"
+  check "is told" says "install NVIDIA's packages cuda-cudart-13-* and libcublas-13-*"
+  check "and nothing is put there" test "$(ls "$tmp/$place")" = libggml-base.so
+  check "installed: both" brings 8.6 "$both"
+  check "it is CUDA 13's" test "$(cat "$tmp/$place/libggml-cuda.so")" = 13
+  check "of this engine" test "$(cat "$tmp/$place/libggml-cuda.engine")" = 1
+  check "installed: an old GPU" brings 6.1 "$both"
+  check "it is CUDA 12's" test "$(cat "$tmp/$place/libggml-cuda.so")" = 12
+  check "with its runtime" test "$(readlink "$tmp/$place/libcublas.so.12")" = "$tmp/toolkit12/libcublas.so.12"
+  check "nothing else is left" test -z "$(ls -A "$tmp/work")"
+  "$top/share/vram-llm/gpu/build-cuda" --source "$tmp/none" >"$tmp/out" 2>&1 || true
+  check "build-cuda finds the folder, too" not says "libggml-base.so"
+done
+checkout() { "$here/tools/gpu/fetch-cuda" >"$tmp/out" 2>&1; }
+check "a checkout needs no fetch-cuda" not checkout
+check "and is told" says "make run fetches what is missing"
+
 mkdir -p "$tmp/own/build/bin"
 check "all of the source" sh -c "cd '$tmp' && FAKE='$tmp' PATH='$tmp/bin:$PATH' BUILD='$tmp/build' ENGINE_LOCK='$tmp/lock' '$here/tools/engine-fetch' source all >'$tmp/out' 2>&1"
 check "is unpacked" test -f "$tmp/all/src/secret.cpp"

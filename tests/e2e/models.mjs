@@ -100,6 +100,13 @@ await test('text for people', async () => {
   same(r.status, 0, r.stderr);
   must(/^model +from +size +quant +fits +tokens\/s +prompt +largest context$/m.test(r.stdout), r.stdout);
   must(/^Seer \+ vision +LM Studio .* CUDA\d .*\d$/m.test(r.stdout), r.stdout);
+  const foot = (...args) => run('models', ...args).stdout.split('\n').find((l) => l.startsWith('Predicted'));
+  const profile = cards[cards.indexOf('--machine') + 1], half = ', with a context of 4,096 tokens half full. vram-llm serve';
+  same(foot(...cards), `Predicted for the machine in ${profile}${half} MODEL runs one.`);
+  same(foot('--gpus', '2x RTX 3090'), `Predicted for this machine with 2x RTX 3090${half} MODEL runs one.`);
+  const mine = path.join(home, 'mine');
+  same(foot('--gpus', 'none', '--models-dir', mine), `Predicted for this machine without its GPUs${half} --models-dir ${mine} MODEL runs one.`);
+  same(foot(), `Predicted for this machine as it is now${half} MODEL runs one.`);
   const none = spawnSync(binary, ['models', ...cards], { env: { ...process.env, ...state, HOME: path.join(dir, 'empty') }, encoding: 'utf8' });
   must(none.status === 0 && /^No models were found/.test(none.stdout), none.stdout + none.stderr);
 });

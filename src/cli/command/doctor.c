@@ -1,5 +1,6 @@
 /* `doctor`: what was found, what is missing, what to do about it. */
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
 #include <time.h>
 
@@ -222,11 +223,14 @@ static void show_learned(struct vr_buf *out, const struct vr_machine *m)
 static void show_unused(struct vr_buf *out, const struct vr_machine *m)
 {
     struct vr_err whys[VR_MAX_DEVICES] = { 0 };
+    char compiles[PATH_MAX + 200];
+    snprintf(compiles, sizeof compiles,
+             "the CUDA library has no machine code for it: a recent driver compiles that at the first start, which "
+             "takes a while; %s builds one that has.",
+             vr_gpu_builder());
     for (size_t i = 0; i < m->n_devices; i++)
         if (!m->devices[i].node[0] && vr_gpu_usable(&m->devices[i], &whys[i]) && vr_gpu_compiles(&m->devices[i]))
-            show_notes(out, m->devices[i].id,
-                       "the CUDA library has no machine code for it: a recent driver compiles that at the first start, "
-                       "which takes a while; tools/gpu/build-cuda builds one that has.");
+            show_notes(out, m->devices[i].id, compiles);
     for (size_t i = 0; i < m->n_devices; i++) {
         VR_AUTO_BUF line = { 0 };
         for (size_t k = i; whys[i].code && k < m->n_devices; k++) {
@@ -244,10 +248,11 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
 static void show_nccl(struct vr_buf *out, const struct vr_machine *m)
 {
     if (m->n_devices < 2 || !vr_engine_has("cuda") || vr_engine_uses_nccl()) return;
-    vr_show_fact(out, "", "%s",
-                 vr_engine_has_nccl()
-                     ? "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl gives them to the engine"
-                     : "without NCCL; where it is installed, tools/gpu/build-cuda makes a CUDA library with it");
+    if (vr_engine_has_nccl())
+        vr_show_fact(out, "",
+                     "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl gives them to the engine");
+    else
+        vr_show_fact(out, "", "without NCCL; where it is installed, %s makes a CUDA library with it", vr_gpu_builder());
 }
 
 /* Of this computer, where neither its firmware nor a measurement tells. */

@@ -7,7 +7,7 @@
 #include "cli/text/show.h"
 #include "remote/hub.h"
 
-static void show(struct vr_buf *out, const json_t *rows, const struct vr_context *context)
+static void show(struct vr_buf *out, const struct vr_options *o, const json_t *rows)
 {
     struct vr_num x;
     if (json_array_size(rows) == 0) {
@@ -16,10 +16,11 @@ static void show(struct vr_buf *out, const json_t *rows, const struct vr_context
         return;
     }
     vr_model_table(out, rows, true);
-    vr_buf_addf(out,
-                "\nPredicted for this machine as it is now, with a context of %s tokens half full. vram-llm serve "
-                "MODEL runs one.\n",
-                vr_fmt_count(&x, context->n_ctx));
+    vr_buf_addc(out, '\n', 1);
+    vr_model_table_machine(out, o);
+    vr_buf_addf(out, ", with a context of %s tokens half full. vram-llm serve %s%s%sMODEL runs one.\n",
+                vr_fmt_count(&x, o->n_ctx), o->models_dir ? "--models-dir " : "", o->models_dir ? o->models_dir : "",
+                o->models_dir ? " " : "");
 }
 
 bool vr_cmd_models(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
@@ -39,7 +40,7 @@ bool vr_cmd_models(const struct vr_options *o, struct vr_buf *out, struct vr_err
     json_t *rows = vr_model_rows(o, in, &c, "models.json", err);
     if (!rows) return false;
     if (o->json) return vr_json_print(json_pack("{s:b, s:o}", "more", c.more, "models", rows), out, err);
-    show(out, rows, &in->context);
+    show(out, o, rows);
     if (c.more) vr_buf_addf(out, "There are more than the %d that are listed.\n", VR_MAX_LISTED);
     json_decref(rows);
     return true;

@@ -96,3 +96,16 @@ void vr_model_table(struct vr_buf *out, const json_t *rows, bool source)
     vr_table_print(&t, out);
     show_reasons(out, rows);
 }
+
+void vr_model_table_machine(struct vr_buf *out, const struct vr_options *o)
+{
+    vr_buf_adds(out, "Predicted for ");
+    if (o->machine)
+        vr_buf_addf(out, "the machine in %s", o->machine);
+    else if (o->gpus && strcmp(o->gpus, "none") == 0)
+        vr_buf_adds(out, "this machine without its GPUs");
+    else if (o->gpus)
+        vr_buf_addf(out, "this machine with %s", o->gpus);
+    else
+        vr_buf_adds(out, "this machine as it is now");
+}

@@ -5,8 +5,11 @@
 #include <jansson.h>
 
 #include "base/buf.h"
+#include "cli/options.h"
 
 /* `source`: with a column that says who keeps them. */
 void vr_model_table(struct vr_buf *out, const json_t *rows, bool source);
+/* For which machine that is, as the options name it: "Predicted for this machine as it is now", and no full stop. */
+void vr_model_table_machine(struct vr_buf *out, const struct vr_options *o);
 
 #endif

@@ -43,16 +43,17 @@ static const json_t *best(const json_t *rows)
     return found;
 }
 
-static void show(struct vr_buf *out, const struct vr_elsewhere *e, const json_t *rows, const json_t *chosen,
-                 const struct vr_context *context)
+static void show(struct vr_buf *out, const struct vr_options *o, const struct vr_elsewhere *e, const json_t *rows,
+                 const json_t *chosen)
 {
     struct vr_num x, y, z;
     bool several = json_array_size(rows) > 1;
     vr_show_title(out, e->name);
     vr_model_table(out, rows, false);
-    vr_buf_addf(out,
-                "\nPredicted for this machine with a context of %s tokens half full. Only headers were fetched: %s.\n",
-                vr_fmt_count(&x, context->n_ctx), vr_fmt_bytes(&z, vr_net_bytes(e->net)));
+    vr_buf_addc(out, '\n', 1);
+    vr_model_table_machine(out, o);
+    vr_buf_addf(out, ", with a context of %s tokens half full. Only headers were fetched: %s.\n",
+                vr_fmt_count(&x, o->n_ctx), vr_fmt_bytes(&z, vr_net_bytes(e->net)));
     if (!chosen) {
         vr_buf_adds(out, several ? "None of them fits.\n" : "It does not fit.\n");
         return;
@@ -101,7 +102,7 @@ bool vr_plan_repository(const struct vr_options *o, const char *model, struct vr
                                        *e.repo.commit ? e.repo.commit : NULL, "best",
                                        json_string_value(json_object_get(chosen, "id")), "models", rows),
                              out, err);
-    show(out, &e, rows, chosen, &in->context);
+    show(out, o, &e, rows, chosen);
     json_decref(rows);
     return true;
 }

@@ -7,6 +7,8 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -184,14 +186,62 @@ static const struct engine *engine(void)
     return &e;
 }
 
-bool vr_gpu_usable(const struct vr_device *d, struct vr_err *why)
+/* Where the scripts are that fetch and build a CUDA library: beside what was installed, or in the tarball. NULL: this
+ * is a checkout, where `make run` fetches it. */
+static const char *scripts(void)
 {
-    bool cuda = strcmp(d->backend, "CUDA") == 0;
-    if (!vr_engine_runs(d->backend))
+    static const char *const places[] = { "../../share/vram-llm/gpu", /* PREFIX/lib/vram-llm */
+                                          "../share/vram-llm/gpu" };  /* the tarball's lib */
+    static char *found;
+    char dir[768], path[900];
+    if (!vr_engine_dir(dir, sizeof dir, NULL)) return NULL;
+    for (size_t i = 0; i < VR_COUNT(places) && !found; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, places[i]);
+        found = realpath(path, NULL);
+    }
+    return found;
+}
+
+const char *vr_gpu_builder(void)
+{
+    static char path[PATH_MAX + sizeof "/build-cuda"];
+    const char *dir = scripts();
+    if (dir && !*path) snprintf(path, sizeof path, "%s/build-cuda", dir);
+    return dir ? path : "tools/gpu/build-cuda";
+}
+
+static bool fail_backend(bool cuda, struct vr_err *why)
+{
+    const char *dir = scripts();
+    if (!dir)
         return vr_fail(why, VR_EENGINE,
                        cuda ? "this engine was built without CUDA. Build it with tools/gpu/build-cuda, or use Vulkan: "
                               "VULKAN=1 make run."
                             : "this engine was built without Vulkan. Get one with it: VULKAN=1 make run.");
+    if (!cuda)
+        return vr_fail(why, VR_EENGINE,
+                       "this program comes without Vulkan; in a checkout of its source, VULKAN=1 make run fetches it.");
+    return vr_fail(why, VR_EENGINE,
+                   "this program comes without llama.cpp's CUDA library: %s/fetch-cuda fetches it (with npm), and "
+                   "build-cuda beside it builds one for exactly these GPUs.",
+                   dir);
+}
+
+static bool fail_code(const struct vr_device *d, const struct vr_gpu_codes *c, struct vr_err *why)
+{
+    const char *dir = scripts(), *older = "";
+    if (strcmp(c->runtime, "13") == 0)
+        older = dir ? "; with CUDA 12's runtime installed, fetch-cuda beside it fetches one"
+                    : "; with CUDA 12's runtime installed, make run fetches one";
+    return vr_fail(why, VR_EENGINE,
+                   "this engine's CUDA library has no code for compute capability %u.%u: %s builds one that has%s%s.",
+                   d->cc_major, d->cc_minor, vr_gpu_builder(), older, dir ? "" : ", or use Vulkan: VULKAN=1 make run");
+}
+
+bool vr_gpu_usable(const struct vr_device *d, struct vr_err *why)
+{
+    bool cuda = strcmp(d->backend, "CUDA") == 0;
+    if (!vr_engine_runs(d->backend)) return fail_backend(cuda, why);
     if (!cuda) return true;
     const struct engine *e = engine();
     if (!e->complete)
@@ -201,12 +251,7 @@ bool vr_gpu_usable(const struct vr_device *d, struct vr_err *why)
             "cuda-cudart-%s-* and libcublas-%s-*, or name their folder in LD_LIBRARY_PATH (docs/install.md).",
             e->codes.runtime, e->codes.runtime, e->codes.runtime, e->codes.runtime);
     if (!e->known || !d->cc_major || vr_gpu_codes_for(&e->codes, d->cc_major, d->cc_minor) != VR_CODE_NONE) return true;
-    return vr_fail(
-        why, VR_EENGINE,
-        "this engine's CUDA library has no code for compute capability %u.%u: tools/gpu/build-cuda builds one "
-        "that has%s, or use Vulkan: VULKAN=1 make run.",
-        d->cc_major, d->cc_minor,
-        strcmp(e->codes.runtime, "13") == 0 ? "; with CUDA 12's runtime installed, make run fetches one" : "");
+    return fail_code(d, &e->codes, why);
 }
 
 bool vr_gpu_compiles(const struct vr_device *d)

@@ -30,6 +30,8 @@ enum vr_gpu_code vr_gpu_codes_for(const struct vr_gpu_codes *c, unsigned major, 
 /* Can the linked engine run on this device of this computer? If not, `why` says what is missing and what to do. Where
  * its library cannot be read, or the GPU does not tell what it is, the answer is yes. */
 bool vr_gpu_usable(const struct vr_device *d, struct vr_err *why) VR_MUST_CHECK;
+/* What builds a CUDA library here: tools/gpu/build-cuda in a checkout, else the path of the one that was installed. */
+const char *vr_gpu_builder(void);
 /* Of a device that is usable: does the driver compile the code first? */
 bool vr_gpu_compiles(const struct vr_device *d);
 
