@@ -427,7 +427,7 @@ test('chat: reasoning is folded, errors are sentences, and a second try works', 
   ok((await last(page).innerText()).includes('The engine lost its way'), await last(page).innerText());
   await send(page, 'tokens=9 delay=20 crash=4');
   await answered(page, 4);
-  ok(/being started again/.test(await last(page).getByRole('alert').innerText()), 'the crash is told');
+  ok(/being restarted/.test(await last(page).getByRole('alert').innerText()), 'the crash is told');
   await page.waitForFunction(() => /restarting|loading/.test(document.getElementById('state').textContent));
   s.tell('load 100');
   await state(page, 'ready');

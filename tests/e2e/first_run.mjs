@@ -28,7 +28,7 @@ test('each compute capability: code, code that the driver compiles, or one sente
     ok(/llama\.cpp .*CUDA, /.test(text), text);
     const is = ccs.split(' ').map((cc, i) => {
       const mine = notes.filter((l) => new RegExp(`CUDA${i}\\b`).test(l)), none = `not used by serve: this engine's CUDA library has no code for compute capability ${cc}: tools/gpu/build-cuda`;
-      return mine.length === 0 ? 'native' : mine.length > 1 ? 'several notes' : mine[0].includes(none) ? 'none' : /no machine code for it: a recent driver compiles that/.test(mine[0]) ? 'compiled' : mine[0];
+      return mine.length === 0 ? 'native' : mine.length > 1 ? 'several notes' : mine[0].includes(none) ? 'none' : /no machine code for it: a recent driver compiles it/.test(mine[0]) ? 'compiled' : mine[0];
     });
     equal(is.join(' '), kinds, ccs);
   }

@@ -162,7 +162,7 @@ static void show_calibration(struct vr_buf *out, const struct vr_machine *m)
     for (size_t i = 0; i < m->n_devices; i++) n += m->devices[i].measured.when[0] != '\0';
     if (!m->host.measured.when[0] && n == 0)
         vr_show_fact(out, "calibrated",
-                     "never: plans use data-sheet figures; 'vram-llm bench' calibrates in about a minute");
+                     "no: plans use data-sheet figures; 'vram-llm bench' calibrates in about a minute");
     else if (n == m->n_devices)
         vr_show_fact(out, "calibrated", "%s", n ? m->devices[0].measured.when : m->host.measured.when);
     else
@@ -184,7 +184,7 @@ static void show_splits(struct vr_buf *out, const struct vr_learned *l)
         const struct vr_learned_split *x = &l->splits[i];
         vr_show_fact(out, i || l->n ? "" : "learned", "%s: split mode tensor made engine %s crash on %s",
                      x->split.model, x->split.engine, day_of(x->when, day));
-        vr_show_fact(out, "", "(%s); it is not chosen any more, --split-mode tensor tries it again", x->why);
+        vr_show_fact(out, "", "(%s); it is no longer chosen, but --split-mode tensor tries it again", x->why);
     }
 }
 
@@ -225,8 +225,8 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
     for (size_t i = 0; i < m->n_devices; i++)
         if (!m->devices[i].node[0] && vr_gpu_usable(&m->devices[i], &whys[i]) && vr_gpu_compiles(&m->devices[i]))
             show_notes(out, m->devices[i].id,
-                       "the CUDA library has no machine code for it: a recent driver compiles that at the first start, "
-                       "which takes a while; tools/gpu/build-cuda builds one that has.");
+                       "the CUDA library has no machine code for it: a recent driver compiles it at the first start, "
+                       "which takes a while; tools/gpu/build-cuda builds a library that has it.");
     for (size_t i = 0; i < m->n_devices; i++) {
         VR_AUTO_BUF line = { 0 };
         for (size_t k = i; whys[i].code && k < m->n_devices; k++) {
@@ -244,10 +244,11 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
 static void show_nccl(struct vr_buf *out, const struct vr_machine *m)
 {
     if (m->n_devices < 2 || !vr_engine_has("cuda") || vr_engine_uses_nccl()) return;
-    vr_show_fact(out, "", "%s",
-                 vr_engine_has_nccl()
-                     ? "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl gives them to the engine"
-                     : "without NCCL; where it is installed, tools/gpu/build-cuda makes a CUDA library with it");
+    vr_show_fact(
+        out, "", "%s",
+        vr_engine_has_nccl()
+            ? "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl allows them to the engine"
+            : "not included; with NCCL installed, tools/gpu/build-cuda builds a CUDA library that includes it");
 }
 
 /* Of this computer, where neither its firmware nor a measurement tells. */

@@ -131,7 +131,7 @@ bool vr_gpu_codes_read(const char *path, struct vr_gpu_codes *out, struct vr_err
     if (!open_file(path, &f, err)) return false;
     if (section(&f, ".dynstr", &s)) read_runtime(&s, out);
     if (section(&f, ".nv_fatbin", &s)) read_containers(&s, out);
-    return out->n_native + out->n_ptx > 0 || vr_fail(err, VR_EFORMAT, "%s: there is no code for GPUs in it", path);
+    return out->n_native + out->n_ptx > 0 || vr_fail(err, VR_EFORMAT, "%s: it contains no GPU code", path);
 }
 
 enum vr_gpu_code vr_gpu_codes_for(const struct vr_gpu_codes *c, unsigned major, unsigned minor)
@@ -201,12 +201,12 @@ bool vr_gpu_usable(const struct vr_device *d, struct vr_err *why)
             "cuda-cudart-%s-* and libcublas-%s-*, or name their folder in LD_LIBRARY_PATH (docs/install.md).",
             e->codes.runtime, e->codes.runtime, e->codes.runtime, e->codes.runtime);
     if (!e->known || !d->cc_major || vr_gpu_codes_for(&e->codes, d->cc_major, d->cc_minor) != VR_CODE_NONE) return true;
-    return vr_fail(
-        why, VR_EENGINE,
-        "this engine's CUDA library has no code for compute capability %u.%u: tools/gpu/build-cuda builds one "
-        "that has%s, or use Vulkan: VULKAN=1 make run.",
-        d->cc_major, d->cc_minor,
-        strcmp(e->codes.runtime, "13") == 0 ? "; with CUDA 12's runtime installed, make run fetches one" : "");
+    return vr_fail(why, VR_EENGINE,
+                   "this engine's CUDA library has no code for compute capability %u.%u: tools/gpu/build-cuda builds "
+                   "one that does%s, or use Vulkan: VULKAN=1 make run.",
+                   d->cc_major, d->cc_minor,
+                   strcmp(e->codes.runtime, "13") == 0 ? "; with CUDA 12's runtime installed, make run fetches one"
+                                                       : "");
 }
 
 bool vr_gpu_compiles(const struct vr_device *d)

@@ -175,7 +175,7 @@ static void note_wanted(struct vr_served *m, uint64_t now)
     bool wanted = is_wanted(m);
     if (!wanted && (is_coming(m) || s->blocked || s->behind)) vr_worker_forgive(&m->engine);
     if (!wanted && is_coming(m)) {
-        vr_log(VR_INFO, "nobody waits for %s any more; it is not loaded", m->config->id);
+        vr_log(VR_INFO, "no request is waiting for %s any more; it is not loaded", m->config->id);
         vr_worker_unload(&m->engine);
     }
     if (!wanted || state == VR_WORKER_READY) {
