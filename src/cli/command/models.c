@@ -17,7 +17,7 @@ static void show(struct vr_buf *out, const json_t *rows, const struct vr_context
     }
     vr_model_table(out, rows, true);
     vr_buf_addf(out,
-                "\nPredicted for this machine as it is now, with a context of %s tokens half full. vram-llm serve "
+                "\nPredicted for this machine as it is now, with a half-full context of %s tokens. vram-llm serve "
                 "MODEL runs one.\n",
                 vr_fmt_count(&x, context->n_ctx));
 }

@@ -214,9 +214,9 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
         vr_buf_addf(out, "  The weights include %zu LoRA adapter%s (%s), on the devices of the tensors they change.\n",
                     a->n_loras, a->n_loras == 1 ? "" : "s", vr_fmt_bytes(&x, a->lora_bytes));
     if (o->trial.cache_mib)
-        vr_buf_addf(out, "  Cached prompts may take %s of host memory besides (--cache-ram).\n",
+        vr_buf_addf(out, "  Cached prompts may use a further %s of host memory (--cache-ram).\n",
                     vr_fmt_bytes(&x, o->trial.cache_mib * VR_MIB));
-    vr_buf_addf(out, "  Asked of the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
+    vr_buf_addf(out, "  Confirmed by the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
                 o->dry_runs == 1 ? "" : "s", o->ms);
 }
 
