@@ -254,7 +254,7 @@ await test('bench measures the way, and plans take it from there', () => {
   const damaged = say('doctor', '--gpus', 'none', '--nodes', 'attic').stdout;
   must(/links\.json is damaged: remove it/.test(damaged) && /attic\/CUDA0/.test(damaged), damaged);
   must(/node attic: .*nothing listens there|'nobody' is not paired/.test(say('bench', '--nodes', 'nobody').stderr), 'nobody');
-  must(/without a model/.test(say('bench', model, '--nodes', 'attic').stderr), 'with a model');
+  must(/takes no model/.test(say('bench', model, '--nodes', 'attic').stderr), 'with a model');
 });
 await test('a device that gives less than it says: planned again with less', async () => {
   (back ?? attic).kill();
