@@ -54,14 +54,14 @@ say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-run: ## install what is missing, build, and serve on http://127.0.0.1:8080: the small model that ships, or MODEL=FILE
+run: ## install what is missing, build, and serve on http://127.0.0.1:8080: the demo model, or MODEL=FILE
 	@tools/setup build
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@echo; echo "Open http://127.0.0.1:$${VRAM_LLM_PORT:-8080} in a browser. Ctrl-C stops it; MODEL=FILE.gguf serves a model of yours, VRAM_LLM_PORT=8081 listens elsewhere."; echo; \
 	exec $(B)/vram-llm serve $(if $(MODEL),"$(MODEL)")
 
-test: ## install what is missing, build, run every test, then again under ASan + UBSan, then fuzz
+test: ## install what is missing, build, run the test suite, much of it again under ASan + UBSan, and fuzz
 	@tools/setup test
 	@tools/engine-fetch
 	@$(MAKE) --no-print-directory check-layers check-fmt
@@ -284,19 +284,19 @@ fuzz: $(FUZZERS) ## fuzz every parser for SECONDS_FUZZ seconds (60)
 
 # --- the rest ---
 
-bench-hair: all $(B)/bench/hair ## plans of models that exceed random mixes of GPUs by a little (some minutes)
+bench-hair: all $(B)/bench/hair ## plan models that slightly exceed random mixes of GPUs (some minutes)
 	@$(B)/bench/hair "$(B)/models"
 
-bench-front: $(B)/vram-llm $(B)/tests/fake-engine ## what the front takes of a core, and how fast it answers among many streams
+bench-front: $(B)/vram-llm $(B)/tests/fake-engine ## CPU time of the HTTP server, and its response times under many streams
 	@tools/stretch "$(B)/models" devstral-small-24b
 	@VR_BUILD="$(abspath $(B))" VR_MODEL="$(abspath $(B))/models/Devstral-Small-2505-Q5_K_M.gguf" "$$(tools/node)" bench/front.mjs
 
-bench-attack: $(B)/vram-llm $(B)/tests/tiny-model $(B)/tests/tiny-mmproj ## attacks on a server that others use, fair shares, and MINUTES (60) of soak (an hour and a half)
+bench-attack: $(B)/vram-llm $(B)/tests/tiny-model $(B)/tests/tiny-mmproj ## attacks on a shared server, fair shares, and MINUTES (60) of soak (an hour and a half)
 	@bench/hostile attack "$(B)"
 	@bench/hostile fair "$(B)"
 	@bench/hostile soak "$(B)" --minutes $(or $(MINUTES),60)
 
-bench-beside: $(B)/bench/beside $(B)/tests/tiny-model ## SETS (1,000) random sets of models and cards: who leaves for whom, and all together, against brute force (half an hour)
+bench-beside: $(B)/bench/beside $(B)/tests/tiny-model ## SETS (1,000) random sets of models and cards: what is unloaded for what, and joint plans, against brute force (half an hour)
 	@$(B)/bench/beside "$(B)" $(SETS)
 
 bench-pull: $(B)/vram-llm $(B)/tests/tiny-model ## a download beside curl's, from one server on loopback
@@ -309,7 +309,7 @@ bench-nodes: $(B)/vram-llm $(B)/tests/tiny-model $(B)/bench/slow-link $(B)/bench
 bench-serve: $(B)/vram-llm $(B)/tests/tiny-model ## serving beside llama.cpp's own server, which is built for it (a few minutes)
 	@bench/serve "$(B)" $(ROUNDS)
 
-bench-spec: $(B)/vram-llm $(B)/tests/tiny-model ## speculative decoding with and without, steered and fixed (some minutes)
+bench-spec: $(B)/vram-llm $(B)/tests/tiny-model ## speculative decoding: none, automatic and fixed numbers of guesses (some minutes)
 	@bench/spec "$(B)" $(ROUNDS)
 
 # The fixture tests/fixtures/rhymes.gguf; -march=native because it is run where it is built.
@@ -320,13 +320,13 @@ $(B)/mtp-train: $(wildcard tools/train/mtp/*.[ch]) tests/unit/tiny_vocab.h | $(E
 train-mtp: $(B)/mtp-train ## train the small hybrid model with an MTP head that tests use (three minutes of processor time)
 	@$(B)/mtp-train --check && $(B)/mtp-train tests/fixtures/rhymes.gguf
 
-bench-agents: $(B)/vram-llm $(B)/tests/tiny-model ## agents with growing histories beside llama.cpp's own server: tokens computed again, time to the first token (half an hour)
+bench-agents: $(B)/vram-llm $(B)/tests/tiny-model ## agents with growing histories beside llama.cpp's own server: tokens recomputed, time to first token (half an hour)
 	@bench/agents "$(B)"
 
-bench-edits: $(B)/tests/engine-main $(B)/tests/engine-client $(B)/tests/tiny-model $(B)/tests/tiny-mmproj ## 500 random edits of histories for each kind of memory: the same text with every cache (ten minutes)
+bench-edits: $(B)/tests/engine-main $(B)/tests/engine-client $(B)/tests/tiny-model $(B)/tests/tiny-mmproj ## 500 random edits of histories for each kind of memory: is the text the same with every cache (ten minutes)
 	@bench/edits "$(B)"
 
-bench-pool: $(B)/vram-llm $(B)/tests/tiny-model ## one pool of context beside fixed slots: processor time for a token with 1, 8 and 32 streams (some minutes)
+bench-pool: $(B)/vram-llm $(B)/tests/tiny-model ## one KV pool against fixed slots: processor time per token with 1, 8 and 32 streams (some minutes)
 	@VR_BUILD="$(abspath $(B))" "$$(tools/node)" bench/pool.mjs
 
 bench: all $(B)/bench/timeit $(B)/bench/make-vocab $(B)/bench/probe $(B)/bench/plan $(B)/bench/splits ## measure, as ratios in one run

@@ -71,7 +71,7 @@ setTheme(document.documentElement.dataset.theme ?? '');
 onKeyNeeded((again) => new Promise((done) => {
   const dialog = $('key-dialog'), input = $('key-input');
   $('key-why').textContent = again ? 'The server did not accept this key. Try again.'
-    : 'It is kept in this tab only, until you close it.';
+    : 'It stays in this tab until you close it.';
   input.value = '';
   dialog.oncancel = (e) => e.preventDefault(); // nothing here works without it
   $('key-form').onsubmit = (e) => {
@@ -96,7 +96,7 @@ function describe(now) {
     case 'loading': return ['busy', `loading ${e.percent} %`,
       `Loading the model: ${words[e.stage] ?? e.stage}${e.sent_bytes ? `, ${size(e.sent_bytes)} sent to other machines at ${e.sent_mb_s.toFixed(0)} MB/s` : ''}.${e.trouble ? ` Previous attempt: ${e.trouble}.` : ''}`, e.percent];
     case 'restarting': return ['bad', 'restarting', `The engine is restarting: ${e.trouble}.`, null];
-    case 'stopping': return ['busy', 'stopping', 'The server is stopping. Running requests may finish.', null];
+    case 'stopping': return ['busy', 'stopping', 'The server is stopping; running requests may still finish.', null];
     default: return ['bad', 'failed', `The engine failed: ${e.trouble}.`, null];
   }
 }

@@ -21,7 +21,7 @@ export const fill = (node, ...children) => {
 };
 
 export const count = (n) => Math.round(n).toLocaleString('en-US');
-export const mib = (bytes) => `${bytes < 10485760 ? (bytes / 1048576).toFixed(2) : count(bytes / 1048576)} MiB`;
+export const mib = (bytes) => `${bytes === 0 ? '0' : bytes < 10485760 ? (bytes / 1048576).toFixed(2) : count(bytes / 1048576)} MiB`;
 export const gib = (bytes) => `${(bytes / 1073741824).toFixed(bytes < 1048576 * 10240 ? 2 : 1)} GiB`;
 export const size = (bytes) => (bytes < 1048576 * 1024 ? mib(bytes) : gib(bytes));
 export const rate = (n) => (n === 0 ? '0' : n >= 100 ? count(n) : n >= 10 ? n.toFixed(1) : n.toFixed(2));

@@ -125,11 +125,11 @@ export class Live {
   // Guessed, accepted, gained.
   speculation(spec) {
     const { guessed, accepted } = this.now.tokens, kinds = { draft: 'draft model', mtp: 'MTP head', ngram: 'n-grams' };
-    const gained = spec.gain > 1.005 ? `${spec.gain.toFixed(2)}x as fast as without` : 'no guesses at present: they would not pay';
+    const gained = spec.gain > 1.005 ? `${spec.gain.toFixed(2)}x as fast as without it` : 'paused: it would not pay off';
     return h('li', { class: 'slot' },
       h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Speculative decoding'), h('span', { class: 'device-facts' }, `${kinds[spec.kind] ?? spec.kind} · ${gained}`)),
-      meterBar(`${count(accepted)} of ${count(guessed)} guesses accepted`, [['l1', accepted]], guessed || 1),
-      h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(accepted)), ` of ${count(guessed)} guessed tokens accepted`)));
+      meterBar(`${count(accepted)} of ${count(guessed)} drafted tokens accepted`, [['l1', accepted]], guessed || 1),
+      h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(accepted)), ` of ${count(guessed)} drafted tokens accepted`)));
   }
 
   paintSlots() {
@@ -143,12 +143,12 @@ export class Live {
         h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, count(used)), ` of ${count(room)} tokens`)));
     });
     if (cache?.limit_bytes) {
-      const facts = [`${count(cache.prompts)} prompt${cache.prompts === 1 ? '' : 's'}`, cache.checkpoints ? `${count(cache.checkpoints)} checkpoint${cache.checkpoints === 1 ? '' : 's'}` : null,
-        cache.restored_tokens ? `${count(cache.restored_tokens)} tokens brought back` : null];
+      const facts = ['in host memory', `${count(cache.prompts)} prompt${cache.prompts === 1 ? '' : 's'}`, cache.checkpoints ? `${count(cache.checkpoints)} checkpoint${cache.checkpoints === 1 ? '' : 's'}` : null,
+        cache.restored_tokens ? `${count(cache.restored_tokens)} tokens restored` : null];
       rows.push(h('li', { class: 'slot' },
         h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Prompt cache'), h('span', { class: 'device-facts' }, facts.filter(Boolean).join(' · '))),
         meterBar(`${size(cache.bytes)} of ${size(cache.limit_bytes)} of host memory`, [['h0', cache.bytes]], cache.limit_bytes),
-        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(cache.bytes)), ` of ${size(cache.limit_bytes)} of host memory`))));
+        h('div', { class: 'device-nums' }, h('span', {}, h('b', {}, size(cache.bytes)), ` of ${size(cache.limit_bytes)}`))));
     }
     if (spec?.gain) rows.push(this.speculation(spec));
     fill(this.slots, rows.length ? rows : h('li', { class: 'muted' }, 'Slots appear with the first request.'));

@@ -126,8 +126,8 @@ export class Models {
     const on = (id) => served.flatMap((m) => m.devices.filter((d) => d.id === id).map((d) => ({ id: m.id, bytes: d.bytes, coming: m.state !== 'ready' })));
     const rows = cards.map((c) => this.bar(shortName(c.name), c.id, c.total, on(c.id), c.used));
     const inHost = served.filter((m) => m.host_bytes > 0).map((m) => ({ id: m.id, bytes: m.host_bytes, coming: m.state !== 'ready' }));
-    if (host) rows.push(this.bar('Host memory', 'weights, caches and buffers there', host.ram_total_bytes, inHost, host.ram_total_bytes - host.ram_free_bytes));
-    fill(this.cards, rows.length ? rows : h('li', { class: 'muted' }, 'Cards appear when a model is loaded.'));
+    if (host) rows.push(this.bar('Host memory', 'weights, caches and buffers', host.ram_total_bytes, inHost, host.ram_total_bytes - host.ram_free_bytes));
+    fill(this.cards, rows.length ? rows : h('li', { class: 'muted' }, 'GPUs appear here once a model is loaded.'));
     const shown = served.filter((m) => m.devices.length || m.host_bytes);
     fill(this.legend, shown.map((m) => h('li', {}, h('span', { class: `swatch ${this.colour(m.id)}` }), m.id)),
       shown.length && this.now?.meter ? h('li', {}, h('span', { class: 'swatch k-ot' }), 'other processes') : null);
@@ -156,14 +156,14 @@ export class Models {
       const close = () => { this.asked.delete(m.id); this.paint(); };
       return h('div', { class: 'ask-load', role: 'group', 'aria-label': `Load ${m.id}` },
         h('p', {}, `${names(asked.dry.evict)} will be unloaded to make room. `, asked.dry.devices.length ? `${m.id} takes ${names(asked.dry.devices.map((d) => `${size(d.bytes)} on ${d.id}`))}. ` : null,
-          speed ? `Generation, predicted: ${rate(speed)}\u00a0tok/s. ` : null,
-          busy.length ? `${names(busy)} ${busy.length > 1 ? 'are' : 'is'} busy: their requests may finish first.` : null),
+          speed ? `Token generation, predicted: ${rate(speed)}\u00a0tok/s. ` : null,
+          busy.length ? `${names(busy)} ${busy.length > 1 ? 'are' : 'is'} busy: running requests may finish first.` : null),
         h('button', { class: 'primary', type: 'button', on: { click: () => { close(); this.act(m.id, 'load', {}); } } }, `Unload ${names(asked.dry.evict)} and load`),
         h('button', { type: 'button', on: { click: close } }, 'Cancel'));
     }
     if (m.state === 'queued' && m.in_the_way?.length) return h('div', { class: 'muted', role: 'status' }, obstacles(m.trouble, m.in_the_way));
-    if (m.trouble && m.state !== 'ready') return h('div', { class: 'error' }, obstacles(m.trouble, m.in_the_way), m.retry_in_s ? h('p', {}, `It is tried again in ${duration(m.retry_in_s)}.`) : null);
-    if (m.leaves?.length) return h('p', { class: 'muted' }, `Waits until ${names(m.leaves)} ${m.leaves.length > 1 ? 'have' : 'has'} left.`);
+    if (m.trouble && m.state !== 'ready') return h('div', { class: 'error' }, obstacles(m.trouble, m.in_the_way), m.retry_in_s ? h('p', {}, `Next attempt in ${duration(m.retry_in_s)}.`) : null);
+    if (m.leaves?.length) return h('p', { class: 'muted' }, `Waiting for ${names(m.leaves)} to be unloaded.`);
     return null;
   }
 
@@ -176,17 +176,17 @@ export class Models {
       m.state === 'loading' ? h('progress', { max: '100', value: m.percent, 'aria-label': `Loading ${m.id}` }) : null,
       this.below(m),
       h('div', { class: 'served-acts' },
-        up && this.list.served.length > 1 ? button('show', 'Show', () => { document.dispatchEvent(new CustomEvent('choose', { detail: m.id })); document.dispatchEvent(new CustomEvent('go', { detail: 'plan' })); }, { title: 'Its plan; Chat and Live are about it then, too' }) : null,
+        up && this.list.served.length > 1 ? button('show', 'Show', () => { document.dispatchEvent(new CustomEvent('choose', { detail: m.id })); document.dispatchEvent(new CustomEvent('go', { detail: 'plan' })); }, { title: 'Show its plan, and switch Chat and Live to it' }) : null,
         on && !up && m.state !== 'queued' && !this.asked.get(m.id)?.dry?.fits ? button('load', 'Load', () => this.load(m.id)) : null,
         on && (up || m.state === 'queued') && !m.pinned && m.state !== 'unloading' ? button('unload', 'Unload', () => this.act(m.id, 'unload', {})) : null,
-        on && !this.asked.get(m.id)?.dry?.fits ? button('pin', m.pinned ? 'Unpin' : 'Pin', () => this.act(m.id, 'pin', { pin: !m.pinned }), { title: m.pinned ? 'It may be unloaded again when others need its memory' : 'It is loaded, and stays loaded' }) : null,
-        m.pinned ? h('span', { class: 'muted fine' }, 'pinned: stays loaded') : null));
+        on && !this.asked.get(m.id)?.dry?.fits ? button('pin', m.pinned ? 'Unpin' : 'Pin', () => this.act(m.id, 'pin', { pin: !m.pinned }), { title: m.pinned ? 'Allow it to be unloaded when other models need its memory' : 'Load it, and keep it loaded' }) : null,
+        m.pinned ? h('span', { class: 'muted fine' }, 'pinned, stays loaded') : null));
   }
 
   paint() {
     const { served, on_demand: on } = this.list, up = served.filter((m) => m.state === 'ready').length;
-    this.summary.textContent = served.length > 1 ? `${up} of ${served.length} loaded. A request for another one loads it${on ? '; models that are idle leave if their memory is needed.' : '.'}`
-      : 'One model is served, and it stays loaded. To serve several, give serve more files, --models-dir or --preset.';
+    this.summary.textContent = served.length > 1 ? `${up} of ${served.length} loaded. A request for another model loads it${on ? '; idle models are unloaded when their memory is needed.' : '.'}`
+      : 'One model is served, and it stays loaded. To serve several, start the server with more files, --models-dir or --preset.';
     this.paintMemory();
     const focus = document.activeElement?.dataset?.act;
     fill(this.rows, served.map((m) => this.row(m)));

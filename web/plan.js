@@ -3,7 +3,7 @@
 import { copyButton, count, fill, h, mib, rate, sentence, shortName, size } from './dom.js';
 
 const kinds = {
-  l0: 'layers', lo: 'input and output', lm: 'tensor overrides', kv: 'KV cache', co: 'compute buffers', sc: 'kernels’ scratch memory', re: 'reserve',
+  l0: 'layers', lo: 'input and output', lm: 'tensor overrides', kv: 'KV cache', co: 'compute buffers', sc: 'scratch memory', re: 'reserve',
   fr: 'free', ot: 'other processes', ho: 'layers in host memory',
 };
 
@@ -24,7 +24,7 @@ function pieces(place, isHost) {
   if (place.other_bytes > 1048576) list.push(['lm', place.other_bytes, 'copies and padding']);
   if (!place.layers) list.push([isHost ? 'h0' : 'l0', place.model_bytes, 'weights']);
   list.push(['kv', place.context_bytes, 'KV cache'], ['co', place.compute_bytes, 'compute buffers'],
-    ['sc', place.beside_bytes ?? 0, 'kernels’ scratch memory']);
+    ['sc', place.beside_bytes ?? 0, 'scratch memory']);
   const left = Math.max(0, place.free_bytes - usedBytes(place)), reserve = Math.min(left, place.reserve_bytes ?? 0);
   list.push(['fr', left - reserve, 'free'], ['re', reserve, 'reserve, kept free'],
     ['ot', Math.max(0, (place.total_bytes ?? 0) - place.free_bytes), 'other processes and the driver']);
@@ -87,6 +87,9 @@ const sum = (list) => list.reduce((n, [, bytes]) => n + bytes, 0);
 const taken = (list) => list.filter(([kind]) => !['fr', 're', 'ot'].includes(kind));
 const isSmall = (lists) => lists.every((list) => sum(taken(list)) < 0.1 * sum(list));
 
+// A fact stays on one line; a long one may break behind a comma, and a range of layers never does.
+const unbroken = (fact) => fact.replaceAll(' ', '\u00a0').replaceAll(',\u00a0', ', ').replaceAll('–', '\u2060–\u2060');
+
 function row(place, isHost, longest, small, unit) {
   const list = pieces(place, isHost);
   const whole = sum(list), zoomed = small && sum(taken(list)) > 0 ? taken(list) : null;
@@ -97,14 +100,14 @@ function row(place, isHost, longest, small, unit) {
     : [place.id, layersOf(place), place.bandwidth_gbs ? `${count(place.bandwidth_gbs)} GB/s` : null, place.link && place.link !== '?' ? place.link : null];
   return h('li', { class: 'device' },
     h('div', { class: 'device-head' },
-      h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).map((f) => f.replaceAll(' ', '\u00a0')).join(' · '))),
+      h('span', { class: 'device-name' }, name), h('span', { class: 'device-facts' }, facts.filter(Boolean).map(unbroken).join(' · '))),
     h('div', { class: 'device-bar' }, zoomed
       ? [h('div', { class: 'bar thin', role: 'img', 'aria-label': `${size(used)} of ${size(whole)}` }, h('span', { class: `seg at-least ${isHost ? 'k-h0' : 'k-l0'}`, style: { width: `${(used / whole) * 100}%` } })),
         h('p', { class: 'muted fine zoom-note' }, `${size(used)}, magnified:`), bar(zoomed, sum(zoomed), 1, `${name}: ${size(used)} used`)]
       : bar(list, whole, isHost ? 1 : whole / longest, `${name}: ${size(used)} used`)),
     h('div', { class: 'device-nums' },
       h('span', {}, h('b', {}, size(used)), ` of ${size(place.free_bytes)}`),
-      h('span', { class: 'muted' }, place.ms_per_token >= 0.005 ? `${place.ms_per_token.toFixed(place.ms_per_token < 1 ? 2 : 1)} ms per ${unit}` : `no time per ${unit}`),
+      h('span', { class: 'muted' }, place.ms_per_token >= 0.005 ? `${place.ms_per_token.toFixed(place.ms_per_token < 1 ? 2 : 1)} ms per ${unit}` : `under 0.01 ms per ${unit}`),
       place.short_bytes ? h('span', { class: 'bad-text' }, `${mib(place.short_bytes)} short`) : null));
 }
 
@@ -127,7 +130,7 @@ export const nodeOf = (d) => (d.id?.includes('/') ? d.id.split('/')[0] : null);
 
 function nodeText(n) {
   const used = n.used_bytes ? `${size(n.used_bytes)} of it used` : 'not used';
-  return [h('b', {}, n.name), `: lends ${size(n.lent_bytes)} on ${n.devices.join(', ')}, ${used}; ${n.gbs < 1 ? n.gbs.toFixed(3) : rate(n.gbs)} GB/s each way, ${n.round_trip_ms.toFixed(2)} ms there and back`];
+  return [h('b', {}, n.name), `: lends ${size(n.lent_bytes)} on ${n.devices.join(', ')}, ${used}; ${n.gbs < 1 ? n.gbs.toFixed(3) : rate(n.gbs)} GB/s each way, ${n.round_trip_ms.toFixed(2)} ms round trip`];
 }
 
 // GPUs that are not used, those with the same reason together.
@@ -136,7 +139,7 @@ function leftOut(excluded) {
   for (const { id, name, reason } of excluded) {
     groups.set(reason, [...(groups.get(reason) ?? []), `${shortName(name)} (${id})`]);
   }
-  return [...groups].map(([why, cards]) => h('li', {}, h('b', {}, cards.join(', ')), `: ${why}.`));
+  return [...groups].map(([why, cards]) => h('li', {}, h('b', {}, cards.join(', ')), `${cards.length > 1 ? ', each' : ''}: ${why}.`));
 }
 
 // Several slots share each step: what all streams get together. Null for one.
@@ -171,7 +174,7 @@ export function planBody(plan) {
     h('div', { class: 'card' },
       h('h3', {}, plan.devices.length ? 'Where each layer goes' : 'Memory'),
       h('ol', { class: 'devices' }, plan.devices.map((d) => row(d, false, longest, small, unit)), needsHost ? row(plan.host, true, longest, small, unit) : null),
-      plan.devices.length ? h('p', { class: 'muted fine' }, `${plan.split_mode === 'tensor' ? 'All of them work on every layer at once.' : 'In the order a token passes through them.'} The host bar has its own scale.`) : null,
+      plan.devices.length ? h('p', { class: 'muted fine' }, `${plan.split_mode === 'tensor' ? 'All of them work on each layer at the same time.' : 'In the order a token passes through them.'} The host bar has its own scale.`) : null,
       legend(small ? lists.map((list) => [...taken(list), ['fr', 1]]) : lists)),
     h('div', { class: 'columns' },
       h('div', { class: 'card' }, h('h3', {}, 'Why this placement'),
@@ -223,8 +226,8 @@ export class PlanView {
     fill(this.root,
       h('div', { class: 'title' }, h('h1', {}, plan.model.name), h('p', { class: 'muted' }, subtitle(plan))),
       h('dl', { class: 'figures' },
-        figure('Generation, predicted', rate(p.decode_tok_s), 'tok/s', together(plan) ?? (plan.optimal ? 'no placement is faster' : null)),
-        h('div', { class: 'figure' }, h('dt', {}, 'Generation, measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tok/s'), this.measuredNote)),
+        figure('Token generation, predicted', rate(p.decode_tok_s), 'tok/s', together(plan) ?? (plan.optimal ? 'no placement is faster' : null)),
+        h('div', { class: 'figure' }, h('dt', {}, 'Token generation, measured'), h('dd', {}, this.measured, h('span', { class: 'unit' }, ' tok/s'), this.measuredNote)),
         figure('Prompt processing, predicted', rate(p.prefill_tok_s), 'tok/s'),
         figure('Memory in use', usedText(plan), '', plan.devices.length ? `${plan.devices.length} ${plan.devices.some(nodeOf) ? 'device' : 'GPU'}${plan.devices.length > 1 ? 's' : ''} and the host` : 'host only, no GPU')),
       planBody(plan));
@@ -235,6 +238,6 @@ export class PlanView {
     this.measured.textContent = known ? rate(now.stream_tok_s) : '–';
     const here = new Set((now.meter?.devices ?? []).map((d) => `${d.id} ${d.name}`));
     const virtual = now.meter && this.plan?.devices.length && !this.plan.devices.some((d) => nodeOf(d) || here.has(`${d.id} ${d.name}`));
-    this.measuredNote.textContent = virtual ? 'virtual GPUs run on the CPU' : known ? 'per request, recent ones' : 'chat to measure it';
+    this.measuredNote.textContent = virtual ? 'virtual GPUs run on the CPU' : known ? 'per request, recently' : 'chat to measure it';
   }
 }

@@ -46,15 +46,15 @@ export class WhatIf {
     this.optimize = h('select', { id: 'wi-opt', on: { change: changed } },
       [['decode', 'token generation'], ['prefill', 'prompt processing'], ['balanced', 'both']].map(([v, t]) => h('option', { value: v }, t)));
     this.split = h('select', { id: 'wi-split', on: { change: changed } },
-      [['auto', 'the faster one'], ['layer', 'whole layers'], ['tensor', 'tensor: part of every layer']].map(([v, t]) => h('option', { value: v }, t)));
+      [['auto', 'whichever is faster'], ['layer', 'whole layers'], ['tensor', 'tensor (part of every layer)']].map(([v, t]) => h('option', { value: v }, t)));
     this.model = h('select', { id: 'wi-model', on: { change: () => this.changed() } }, h('option', { value: '' }, 'the loaded model'));
-    this.hub = h('input', { id: 'wi-hub', type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: 'hf:OWNER/NAME or hf:OWNER/NAME:QUANT', on: { change: changed } });
-    this.hubField = h('div', { class: 'field', hidden: true }, h('label', { for: 'wi-hub' }, 'or a model on Hugging Face'), this.hub);
-    this.ram = h('input', { id: 'wi-ram', type: 'number', min: '1', step: '1', inputmode: 'numeric', placeholder: 'this machine’s', on: { input: changed } });
+    this.hub = h('input', { id: 'wi-hub', type: 'text', autocomplete: 'off', spellcheck: 'false', placeholder: 'OWNER/NAME[:QUANT]', on: { change: changed } });
+    this.hubField = h('div', { class: 'field', hidden: true }, h('label', { for: 'wi-hub' }, 'Or a model on Hugging Face'), this.hub);
+    this.ram = h('input', { id: 'wi-ram', type: 'number', min: '1', step: '1', inputmode: 'numeric', placeholder: 'current', on: { input: changed } });
     this.result = h('div', { class: 'result', 'aria-busy': 'false' });
     this.say = h('p', { class: 'verdict', role: 'status' });
     fill(root,
-      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for GPUs you have or may buy. Nothing is loaded: llama.cpp itself reports what it would allocate.')),
+      h('div', { class: 'title' }, h('h1', {}, 'What if?'), h('p', { class: 'muted' }, 'Plan for GPUs you have or might buy. No model is loaded: llama.cpp itself reports what it would allocate.')),
       h('div', { class: 'split' },
         h('form', { class: 'card ask', 'aria-label': 'What to plan for', on: { submit: (e) => e.preventDefault() } },
           h('div', { class: 'field combo' }, h('label', { for: 'wi-search' }, 'GPUs'), this.search, this.found),
@@ -68,9 +68,8 @@ export class WhatIf {
           h('div', { class: 'two' },
             h('div', { class: 'field' }, h('label', { for: 'wi-cache' }, 'KV cache type'), this.cache),
             h('div', { class: 'field' }, h('label', { for: 'wi-ram' }, 'Free RAM (GiB)'), this.ram)),
-          h('div', { class: 'two' },
-            h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Optimize for'), this.optimize),
-            h('div', { class: 'field' }, h('label', { for: 'wi-split' }, 'Split mode'), this.split))),
+          h('div', { class: 'field' }, h('label', { for: 'wi-opt' }, 'Optimize for'), this.optimize),
+          h('div', { class: 'field' }, h('label', { for: 'wi-split' }, 'Split mode'), this.split)),
         h('div', {}, this.say, this.result)));
   }
 
@@ -234,7 +233,7 @@ export class WhatIf {
   // All models of a repository: which one should I take?
   showRepository(r) {
     const best = r.models.find((m) => m.id === r.best);
-    this.tell(best ? `${best.id} is the one to take: ${rate(best.decode_tok_s)} tok/s.` : 'None of them fits.', best ? 'good' : 'bad');
+    this.tell(best ? `Best choice: ${best.id}, ${rate(best.decode_tok_s)} tok/s.` : 'None of them fits.', best ? 'good' : 'bad');
     const take = (m) => { this.hub.value = `${r.repository}:${m.id}`; this.ask(); };
     fill(this.result, h('p', { class: 'muted result-title' }, `${r.repository}: only headers were fetched`),
       h('div', { class: 'chips', role: 'group', 'aria-label': 'Models of the repository' }, r.models.map((m) => h('button', { type: 'button', class: 'chip', disabled: Boolean(m.error), on: { click: () => take(m) } },
@@ -278,6 +277,6 @@ export class WhatIf {
         if (await offer({ gpus }, () => `${more === 1 ? 'one' : more} more ${largest.name}`, () => { largest.n += more; this.setCards(this.cards); })) break;
       }
     } catch { return; } // asked for something else meanwhile, or the server is gone, which the page says elsewhere
-    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'Neither a smaller context, a q8_0 KV cache nor four more GPUs would be enough: use a smaller quantization.'));
+    if (!this.hints.childElementCount) this.hints.append(h('p', { class: 'muted' }, 'A smaller context, a q8_0 KV cache or four more GPUs would not be enough: use a smaller quantization.'));
   }
 }

@@ -8,7 +8,7 @@ static const struct {
     const char *kind;
 } codes[] = {
     [VR_OK] = { 0, 200, "ok" },
-#define ERROR(code, exit_status, http_status, kind) [code] = { exit_status, http_status, kind },
+#define ERROR(code, exit_status, http_status, kind, meaning) [code] = { exit_status, http_status, kind },
 #include "base/errors.def"
 #undef ERROR
 };

@@ -12,7 +12,7 @@
 
 enum vr_code {
     VR_OK = 0,
-#define ERROR(code, exit_status, http_status, kind) code,
+#define ERROR(code, exit_status, http_status, kind, meaning) code,
 #include "base/errors.def"
 #undef ERROR
 };

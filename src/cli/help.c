@@ -3,6 +3,11 @@
 #include <string.h>
 
 #include "cli/option_rows.h"
+#include "cli/text/show.h"
+
+#define HELP_WIDTH      100
+#define HELP_INDENT     33
+#define COMMANDS_INDENT 29
 
 void vr_help_all(struct vr_buf *out)
 {
@@ -10,30 +15,11 @@ void vr_help_all(struct vr_buf *out)
     for (size_t i = 0; i < vr_n_commands; i++) {
         char usage[64];
         snprintf(usage, sizeof usage, "%s %s", vr_commands[i].name, vr_commands[i].arguments);
-        vr_buf_addf(out, "  vram-llm %-17s %s\n", usage, vr_commands[i].summary);
+        vr_buf_addf(out, "  vram-llm %-17s ", usage);
+        vr_show_wrapped(out, vr_commands[i].summary, COMMANDS_INDENT, HELP_WIDTH);
     }
-    vr_buf_adds(out, "\nRun 'vram-llm COMMAND --help' for the options of a command, 'vram-llm --version' for the "
+    vr_buf_adds(out, "\nRun 'vram-llm COMMAND --help' for the options of a command,\n'vram-llm --version' for the "
                      "versions of program and engine.\n");
-}
-
-#define HELP_INDENT 33
-#define HELP_WIDTH  108
-
-/* Words from column HELP_INDENT on, broken before HELP_WIDTH; a word that is longer has a line to itself. */
-static void wrap(const char *text, struct vr_buf *out)
-{
-    for (size_t at = HELP_INDENT; *text;) {
-        size_t n = strcspn(text, " ");
-        if (at > HELP_INDENT && at + 1 + n > HELP_WIDTH) {
-            vr_buf_addf(out, "\n%*s", HELP_INDENT, "");
-            at = HELP_INDENT;
-        }
-        if (at > HELP_INDENT) vr_buf_addc(out, ' ', 1);
-        at += (at > HELP_INDENT) + n;
-        vr_buf_add(out, text, n);
-        text += n + (text[n] == ' ');
-    }
-    vr_buf_adds(out, "\n");
 }
 
 static void help_option(const struct vr_option *opt, struct vr_buf *out)
@@ -52,12 +38,13 @@ static void help_option(const struct vr_option *opt, struct vr_buf *out)
     if (opt->kind == VR_OPTION_NUMBER) vr_buf_addf(&help, " [%" PRIu64 "]", opt->number);
     if (opt->text) vr_buf_addf(&help, " [%s]", opt->text);
     out->failed |= help.failed;
-    wrap(vr_buf_str(&help), out);
+    vr_show_wrapped(out, vr_buf_str(&help), HELP_INDENT, HELP_WIDTH);
 }
 
 void vr_help_command(const struct vr_command *c, struct vr_buf *out)
 {
-    vr_buf_addf(out, "vram-llm %s [OPTIONS]%s%s: %s\n", c->name, *c->arguments ? " " : "", c->arguments, c->summary);
+    vr_buf_addf(out, "vram-llm %s [OPTIONS]%s%s\n  ", c->name, *c->arguments ? " " : "", c->arguments);
+    vr_show_wrapped(out, c->summary, 2, HELP_WIDTH);
     const struct vr_option *section = NULL;
     for (size_t i = 0; i < vr_n_option_rows; i++) {
         const struct vr_option *opt = &vr_option_rows[i];

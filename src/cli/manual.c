@@ -56,11 +56,10 @@ static void man_option(struct vr_buf *out, const struct vr_option *o)
     vr_buf_adds(out, ")\n");
 }
 
-/* "does_not_fit" is what JSON says; people read words. */
-static void man_exit(struct vr_buf *out, int status, const char *kind)
+static void man_exit(struct vr_buf *out, int status, const char *meaning)
 {
     vr_buf_addf(out, ".TP\n.B %d\n", status);
-    for (const char *c = kind; *c; c++) vr_buf_add(out, *c == '_' ? " " : c, 1);
+    add_roff(out, meaning);
     vr_buf_adds(out, "\n");
 }
 
@@ -95,19 +94,20 @@ void vr_manual(struct vr_buf *out)
         add_roff(out, o->name);
         vr_buf_adds(out, "\n");
     }
-    vr_buf_adds(out,
-                ".SH FILES\n.TP\n.I /etc/vram\\-llm/config\n.TQ\n.I ~/.config/vram\\-llm/config\n"
-                "What an option can say, as lines NAME = VALUE without the hyphens: n\\-ctx = 8192, no\\-mmap = yes. "
-                "Lines under [serve] are for that command alone. Then come environment variables "
-                "(VRAM_LLM_N_CTX=8192), then the command line; \\fBvram\\-llm doctor\\fR says what is in force.\n"
-                ".SH ENVIRONMENT\n");
+    vr_buf_adds(
+        out,
+        ".SH FILES\n.TP\n.I /etc/vram\\-llm/config\n.TQ\n.I ~/.config/vram\\-llm/config\n"
+        "Settings: any option as a line NAME = VALUE, without the leading hyphens: n\\-ctx = 8192, no\\-mmap = yes. "
+        "Lines under [serve] apply to that command only. Environment variables (VRAM_LLM_N_CTX=8192) override "
+        "these files, and the command line overrides both; \\fBvram\\-llm doctor\\fR shows what is in force.\n"
+        ".SH ENVIRONMENT\n");
     for (size_t i = 0; i < vr_n_variables; i++) {
         vr_buf_addf(out, ".TP\n.B %s\n", vr_variables[i].name);
         add_roff(out, vr_variables[i].what);
         vr_buf_adds(out, "\n");
     }
     vr_buf_adds(out, ".SH EXIT STATUS\n.TP\n.B 0\nsuccess\n");
-#define ERROR(code, status, http, kind) man_exit(out, status, kind);
+#define ERROR(code, status, http, kind, meaning) man_exit(out, status, meaning);
 #include "base/errors.def"
 #undef ERROR
 }

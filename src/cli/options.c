@@ -197,7 +197,7 @@ static bool unknown_setting(const struct vr_setting *x, struct vr_err *err)
 {
     unsigned all = ~0u;
     if (strcmp(x->name, "api-key") == 0)
-        return vr_fail(err, VR_EUSAGE, "%s: keys belong into a file of their own: api-key-file = FILE", x->source);
+        return vr_fail(err, VR_EUSAGE, "%s: API keys belong in a file of their own: api-key-file = FILE", x->source);
     int i = vr_nearest(x->name, VR_COUNT(vr_option_rows), option_name, &all);
     vr_fail(err, VR_EUSAGE, "%s: unknown setting '%.60s'", x->source, x->name);
     return i < 0 || !is_setting(&vr_option_rows[i]) ? false

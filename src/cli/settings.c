@@ -45,8 +45,8 @@ static bool take_line(void *ctx, const struct vr_ini_line *line, struct vr_err *
     if (!line->name) {
         const struct vr_command *c = vr_command_find(line->section);
         if (!c)
-            return vr_fail(err, VR_EUSAGE, "%s, line %u: there is no command '%.60s' that a section could be for",
-                           r->from, line->number, line->section);
+            return vr_fail(err, VR_EUSAGE, "%s, line %u: the section [%.60s] does not name a command", r->from,
+                           line->number, line->section);
         r->command = c->name;
         return true;
     }

@@ -124,8 +124,9 @@ static int join(struct visit *v, const struct vr_hello *h)
     snprintf(one.fingerprint, sizeof one.fingerprint, "%s", vr_secure_peer(v->s));
     if (lock < 0 || !vr_pairs_load(v->node->dir, &v->pairs, &err)) return refuse(v, &err);
     if (!vr_join_is(&v->pairs, h->secret, (int64_t)time(NULL))) {
-        vr_fail(&err, VR_EUSAGE,
-                "the join token is used up, too old or not of this node; 'vram-llm node --init' makes one");
+        vr_fail(
+            &err, VR_EUSAGE,
+            "the join token has been used, has expired, or is another node's; 'vram-llm node --init' makes a new one");
     } else if (vr_pairs_add(v->pairs.clients, &v->pairs.n_clients, &one, false, &err)) {
         v->pairs.join_sha256[0] = '\0';
         if (vr_pairs_save(v->node->dir, &v->pairs, &err)) {
@@ -241,7 +242,7 @@ static int lend(struct visit *v, const struct vr_hello *h)
     if (!v->node->describe(v->node->ctx, m, &err) || !v->node->prepare(v->node->ctx, m, h, l, &err))
         return refuse(v, &err);
     if (!vr_fd_write(v->lender.order, l, sizeof *l))
-        return vr_fail(&err, VR_EENGINE, "its process for the engine is gone"), refuse(v, &err);
+        return vr_fail(&err, VR_EENGINE, "its engine process has ended"), refuse(v, &err);
     if (!await_ready(v->lender.order, &err)) return refuse(v, &err);
     if (!welcome(v, NULL, &err)) return 1;
     vr_log(VR_INFO, "%zu device%s lent to %s (%s)", h->n_devices, h->n_devices == 1 ? "" : "s", v->client, v->address);
@@ -267,7 +268,7 @@ static int hear(struct visit *v)
     struct vr_err err = { 0 };
     if (!vr_secure_next(v->s, &p, ANSWER_MS, &err)) return 1;
     if (p.kind != VR_PACKET_HELLO || !vr_hello_read(p.data, p.n, &h))
-        return vr_fail(&err, VR_EFORMAT, "that is not how a client begins"), refuse(v, &err);
+        return vr_fail(&err, VR_EFORMAT, "the client's first message is malformed"), refuse(v, &err);
     memcpy(v->client, h.name, sizeof v->client);
     if (v->stranger && h.want != VR_WANT_JOIN)
         return vr_fail(&err, VR_EUSAGE, "this key is not paired with it"), refuse(v, &err);

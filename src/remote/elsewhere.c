@@ -67,7 +67,8 @@ static bool url_files(struct vr_elsewhere *e, struct vr_err *err)
     unsigned no, parts;
     if (!vr_url_parse(e->remote.text, &u) || !vr_url_file(&u, file, sizeof file) ||
         !vr_gguf_name(file, &n_stem, &no, &parts))
-        return vr_fail(err, VR_EUSAGE, "%.200s: a model's URL ends in the name of a .gguf file", e->remote.text);
+        return vr_fail(err, VR_EUSAGE, "%.200s: the URL of a model must end in the name of a .gguf file",
+                       e->remote.text);
     if (parts > MAX_PARTS) return vr_fail(err, VR_EUSAGE, "%.200s: more than %d parts", file, MAX_PARTS);
     if (parts > 1 && !part_at(e->remote.text)) /* the others' URLs would be a guess */
         return vr_fail(err, VR_EUSAGE, "%.200s: write the end of the name, -%05u-of-%05u.gguf, as it is, without %%XX",
@@ -91,7 +92,7 @@ static bool own_folder(const struct vr_elsewhere *e, const char *variable, const
     else
         snprintf(name, sizeof name, "%s/%s/%016" PRIx64, kind, e->host, url_hash(e->remote.text));
     return vr_file_own_path(variable, below_home, name, out, n) ||
-           vr_fail(err, VR_EUSAGE, "there is no place for what is fetched: set %s to a folder, or HOME", variable);
+           vr_fail(err, VR_EUSAGE, "there is no folder for what is fetched: set %s or HOME", variable);
 }
 
 bool vr_elsewhere_open(struct vr_elsewhere *e, const char *text, bool allow_http, struct vr_err *err)
@@ -195,7 +196,7 @@ static bool fail_choice(const struct vr_elsewhere *e, const char *const *which, 
         vr_fail(err, VR_EUSAGE, "%s has %u models; name one as %s:QUANT ('vram-llm plan %s' compares them):", e->name,
                 c->n_items, e->name, e->name);
     else
-        vr_fail(err, VR_EUSAGE, "%s has nothing that is called %s; it has", e->name, e->remote.word);
+        vr_fail(err, VR_EUSAGE, "%s has no model called %s; it has", e->name, e->remote.word);
     for (unsigned i = 0; i < (n ? n : c->n_items) && i < 8; i++)
         vr_fail_more(err, "%s %s", i ? "," : "", n ? which[i] : c->items[i].name);
     return vr_fail_more(err, "%s", (n ? n : c->n_items) > 8 ? ", …" : "");

@@ -173,7 +173,7 @@ static bool add_file(struct vr_repo *out, const json_t *file, struct vr_err *err
     if (!sum) sum = json_string_value(json_object_get(file, "blobId"));
     if (!size) size = json_object_get(file, "size");
     if (!sum || !(vr_is_hex(sum, 64) || vr_is_hex(sum, 40)) || !json_is_integer(size) || json_integer_value(size) <= 0)
-        return vr_fail(err, VR_EFORMAT, "the hub does not tell the length and the checksum of %s", path);
+        return vr_fail(err, VR_EFORMAT, "the hub does not report the length and checksum of %s", path);
     struct vr_repo_file f = { .path = vr_arena_strdup(&out->arena, path),
                               .bytes = (uint64_t)json_integer_value(size),
                               .sum = vr_arena_strdup(&out->arena, sum) };
@@ -193,7 +193,7 @@ bool vr_repo_parse(const char *text, size_t n, struct vr_repo *out, struct vr_er
     const char *commit = json_string_value(json_object_get(all, "sha"));
     size_t i;
     bool ok = commit && vr_is_hex(commit, 40) && json_is_array(files);
-    if (!ok) vr_fail(err, VR_EFORMAT, "what the hub answered is not a list of files");
+    if (!ok) vr_fail(err, VR_EFORMAT, "the hub's answer is not a list of files");
     if (ok && json_array_size(files) > MAX_FILES)
         ok = vr_fail(err, VR_EFORMAT, "the repository has more than %d files", MAX_FILES);
     if (ok) memcpy(out->commit, commit, sizeof out->commit);

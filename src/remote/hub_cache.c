@@ -10,7 +10,7 @@ bool vr_hub_cache_folder(const struct vr_remote *r, char *out, size_t n, struct 
 {
     char hub[768];
     if (!vr_catalog_hub(hub, sizeof hub))
-        return vr_fail(err, VR_EUSAGE, "there is no place for downloads: set HF_HUB_CACHE to a folder, or HOME");
+        return vr_fail(err, VR_EUSAGE, "there is no folder for downloads: set HF_HUB_CACHE or HOME");
     return snprintf(out, n, "%s/models--%s--%s", hub, r->owner, r->name) < (int)n ||
            vr_fail(err, VR_EUSAGE, "%s: the name is too long", hub);
 }

@@ -178,14 +178,14 @@ static bool right_place(struct vr_request *r, long status, uint64_t *length)
     curl_off_t n = -1;
     if (status == 206) {
         if (!vr_content_range(t->range, &first, &last, length) || first != r->begin + r->got || !r->end)
-            return refuse(r, VR_EIO, "the server sent other bytes than those that were asked for");
-        if (!*length) return refuse(r, VR_EIO, "the server does not tell how long the file is");
+            return refuse(r, VR_EIO, "the server sent a different range of bytes from the one requested");
+        if (!*length) return refuse(r, VR_EIO, "the server does not report the length of the file");
         return true;
     }
     if (r->begin + r->got > 0)
-        return refuse(r, VR_EIO, "the server cannot send a part of a file, which resuming and parallel downloads need");
+        return refuse(r, VR_EIO, "the server cannot send parts of a file, which resuming and parallel downloads need");
     t->net->curl->curl_easy_getinfo(t->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &n);
-    if (n < 0 && r->end) return refuse(r, VR_EIO, "the server does not tell how long the file is");
+    if (n < 0 && r->end) return refuse(r, VR_EIO, "the server does not report the length of the file");
     *length = n > 0 ? (uint64_t)n : 0;
     return true;
 }

@@ -36,8 +36,7 @@ static uint32_t chunk_of(uint64_t length)
 static bool fail_write(const char *path, struct vr_err *err)
 {
     if (errno == ENOSPC || errno == EDQUOT)
-        return vr_fail(err, VR_EIO, "%s: the disk is full; make room and run it again: it goes on where it stopped",
-                       path);
+        return vr_fail(err, VR_EIO, "%s: the disk is full; free some space and run it again to resume", path);
     return vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
 }
 
@@ -85,7 +84,7 @@ bool vr_partial_open(struct vr_partial *p, const char *path, uint64_t length, co
     struct vr_num said;
     *p = (struct vr_partial){ .fd = -1, .state_fd = -1, .length = length, .chunk = chunk_of(length) };
     if (length > MAX_LENGTH)
-        return vr_fail(err, VR_EFORMAT, "%s: it is said to have %s, which no model has", vr_file_name(path),
+        return vr_fail(err, VR_EFORMAT, "%s: its reported size is %s, more than any model has", vr_file_name(path),
                        vr_fmt_bytes(&said, length));
     p->n_chunks = (uint32_t)((length + p->chunk - 1) / p->chunk);
     p->done = calloc(p->n_chunks ? p->n_chunks : 1, sizeof *p->done);

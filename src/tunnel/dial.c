@@ -59,7 +59,7 @@ static bool hear(struct vr_secure *s, const struct vr_pair *node, int timeout_ms
     if (p.kind == VR_PACKET_REFUSAL)
         return vr_fail(err, VR_EDEVICE, "node %s refused: %.*s", node->name, (int)p.n, (const char *)p.data);
     if (p.kind == VR_PACKET_WELCOME && vr_welcome_read(p.data, p.n, out)) return true;
-    return vr_fail(err, VR_EFORMAT, "node %s did not answer as a node does", node->name);
+    return vr_fail(err, VR_EFORMAT, "node %s did not answer as 'vram-llm node' does", node->name);
 }
 
 struct vr_secure *vr_dial(const struct vr_pair *node, const struct vr_identity *self, const struct vr_hello *hello,

@@ -33,7 +33,7 @@ bool vr_random_hex(char *out, size_t n_bytes, struct vr_err *err)
 {
     unsigned char bytes[64];
     if (n_bytes > sizeof bytes || RAND_bytes(bytes, (int)n_bytes) != 1)
-        return vr_fail(err, VR_EINTERNAL, "no random bytes can be had");
+        return vr_fail(err, VR_EINTERNAL, "the system provides no random bytes");
     to_hex(bytes, n_bytes, out);
     return true;
 }
@@ -110,7 +110,7 @@ static bool load(const char *path, struct vr_identity *out, struct vr_err *err)
     struct stat st;
     if (stat(path, &st) == 0 && st.st_mode & 077)
         return vr_fail(err, VR_EUSAGE,
-                       "%s: other users can get at this key (mode %03o): chmod 600 it, or remove it and pair again",
+                       "%s: other users can access this key (mode %03o): chmod 600 it, or remove it and pair again",
                        path, (unsigned)st.st_mode & 0777);
     if (!vr_file_read(path, MAX_BYTES, &text, err)) return false;
     BIO *b = BIO_new_mem_buf(text.data, (int)text.n);

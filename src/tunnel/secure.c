@@ -86,8 +86,8 @@ static bool open_fail(struct vr_secure *s, uint64_t until_ms, struct vr_err *err
     if (s->unknown && s->ask.server) return vr_fail(err, VR_EUSAGE, "%s has a key that is not paired", s->who);
     if (s->unknown)
         return vr_fail(err, VR_EUSAGE,
-                       "%s shows another key than the one that it was paired with: if it was set up anew, pair again "
-                       "(vram-llm node --init there, --join here); if not, something stands between",
+                       "%s has a different key from the one it was paired with: if it was set up anew, pair again "
+                       "(vram-llm node --init there, --join here); if not, the connection may be intercepted",
                        s->who);
     if (vr_now_ms() >= until_ms) return vr_fail(err, VR_EIO, "%s does not answer", s->who);
     return vr_fail(err, VR_EIO, "%s does not speak TLS 1.3 as a node does%s%s", s->who, reason ? ": " : "",
@@ -198,7 +198,7 @@ bool vr_secure_next(struct vr_secure *s, struct vr_packet *out, int timeout_ms, 
     for (;;) {
         char block[16 << 10];
         long len = vr_packet_parse((const uint8_t *)vr_buf_str(&s->in), s->in.n, out);
-        if (len < 0) return vr_fail(err, VR_EFORMAT, "%s sent something that is no message", s->who);
+        if (len < 0) return vr_fail(err, VR_EFORMAT, "%s sent a malformed message", s->who);
         if (len > 0) return s->told = (size_t)len, true;
         ERR_clear_error();
         int n = SSL_read(s->ssl, block, sizeof block);

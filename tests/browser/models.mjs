@@ -56,7 +56,7 @@ test('models: load beside another one, who would have to leave, unload, pin', as
   await act(page, 'Load', 'helper');
   const ask = row(page, 'helper').locator('.ask-load');
   await ask.waitFor();
-  ok(/^(chat|coder) will be unloaded to make room\. helper takes 2\d\.?\d* MiB on CUDA\d\. Generation, predicted: [\d.,]+\stok\/s\.\s/.test(await ask.innerText()), await ask.innerText());
+  ok(/^(chat|coder) will be unloaded to make room\. helper takes 2\d\.?\d* MiB on CUDA\d\. Token generation, predicted: [\d.,]+\stok\/s\.\s/.test(await ask.innerText()), await ask.innerText());
   equal([await faint(page), await nameless(page)], [[], []]);
   ok(/^(chat|coder): 2\d\.?\d* MiB, would be unloaded$/.test(await page.locator('.models-bar .leaves').first().getAttribute('title')), 'the bar tells who');
   await shot(page, 'models-wide-light');

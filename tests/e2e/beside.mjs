@@ -49,7 +49,7 @@ test('what stands in the way is named', () => {
   const all = ['--n-gpu-layers', '81'];
   const r = newcomer(large, two, [resident('a', { CUDA0: 12 * GIB }, { busy: true }), resident('b', { CUDA1: 14 * GIB }, { pinned: true })], all);
   equal([r.status, r.error.kind], [4, 'does_not_fit']);
-  ok(r.error.message.includes("does not fit beside models that cannot leave now: 'a' is busy, 'b' is pinned"), r.error.message);
+  ok(r.error.message.includes("does not fit beside models that cannot be unloaded now: 'a' is busy, 'b' is pinned"), r.error.message);
   equal(r.error.in_the_way, [{ kind: 'busy', model: 'a', bytes: 12 * GIB }, { kind: 'pinned', model: 'b', bytes: 14 * GIB }], 'as data');
   const alone = newcomer(large, ['--gpus', 'RTX 3060 12GB'], [resident('a', { CUDA0: GIB })], ['--n-gpu-layers', '81']);
   ok(alone.status === 4 && !alone.error.message.includes("'a'"), JSON.stringify(alone));

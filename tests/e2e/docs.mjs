@@ -14,7 +14,7 @@ const pages = ['README.md', 'CONTRIBUTING.md', ...fs.readdirSync(path.join(root,
 const elsewhere = [[/^(sudo )?(apt|dpkg|systemctl)/, 'tests/deb.sh'], [/^(podman|docker) /, 'tests/container.sh'], [/^tools\/engine-upgrade/, 'tests/engine_upgrade.sh']];
 
 // What depends on the moment or the computer, as in tests/golden/mask.sed.
-const mask = (text) => text.replace(/[0-9,]+ ms\.$/gm, 'N ms.').replace(/(Cached prompts may take) [0-9.,]+ \w+ of/g, '$1 N of').replace(/^  host .*$/gm, '  host');
+const mask = (text) => text.replace(/[0-9,]+ ms\.$/gm, 'N ms.').replace(/(Cached prompts may use a further) [0-9.,]+ \w+ of/g, '$1 N of').replace(/^  host .*$/gm, '  host');
 const lines = (text) => mask(text.trimEnd()).split('\n').map((l) => l.trimEnd());
 
 function* blocks(text) {

@@ -93,7 +93,7 @@ test('an engine that dies while it loads: tried again, then one sentence', async
   const never = await serve({ engine: { count: scratchFile('count'), starts: [{ crash: 11 }, { exit: 3 }, { crash: 6 }] }, ready: false });
   const { code } = await never.ended;
   const lines = never.text().trim().split('\n');
-  ok(code > 0 && /3 times while it loaded/.test(lines.at(-1)), never.text());
+  ok(code > 0 && /3 times while loading/.test(lines.at(-1)), never.text());
 });
 
 test('a file that the engine refuses: the server ends with its sentence', async () => {

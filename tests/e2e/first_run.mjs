@@ -29,7 +29,7 @@ function kindsOf(ccs, ...first) {
   ok(/llama\.cpp .*CUDA, /.test(text), text);
   return ccs.split(' ').map((cc, i) => {
     const mine = notes.filter((l) => new RegExp(`CUDA${i}\\b`).test(l)), none = `not used by serve: this engine's CUDA library has no code for compute capability ${cc}: tools/gpu/build-cuda`;
-    return mine.length === 0 ? 'native' : mine.length > 1 ? 'several notes' : mine[0].includes(none) ? 'none' : /no machine code for it: a recent driver compiles that/.test(mine[0]) ? 'compiled' : mine[0];
+    return mine.length === 0 ? 'native' : mine.length > 1 ? 'several notes' : mine[0].includes(none) ? 'none' : /no machine code for it: a recent driver compiles it/.test(mine[0]) ? 'compiled' : mine[0];
   }).join(' ');
 }
 const machines = [ // three GPUs, with CUDA 13's library, with CUDA 12's

@@ -86,7 +86,7 @@ await test('files that are no adapters of this model are refused by name', async
     must(r.code !== 0 && r.text.includes(words), `${lora}: ${r.code} ${r.text}`);
   }
   must((await refused(one, exact)).text.includes('--lora'), 'an adapter is no model');
-  must((await refused(model, [...exact, '--lora', one, '--machine', machine(24, 18), '--split-mode', 'tensor'])).text.includes('not split'), 'split mode tensor');
+  must((await refused(model, [...exact, '--lora', one, '--machine', machine(24, 18), '--split-mode', 'tensor'])).text.includes('cannot be split'), 'split mode tensor');
 });
 
 done('lora');

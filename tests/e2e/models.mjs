@@ -130,4 +130,14 @@ await test('serve, plan and analyze take a name', async () => {
   }
 });
 
+await test('in a terminal what is said in words is as wide as that; elsewhere a sentence is a line', () => {
+  const args = ['plan', ...cards, 'Tiny-F32'], words = (text) => text.slice(text.indexOf('It fits')).replace(/[\d.,]+ (ms|GiB|MiB)\b/g, 'N').split(/\s+/).filter(Boolean);
+  const wide = run(...args).stdout, columns = 50;
+  const r = spawnSync('script', ['-qec', `stty cols ${columns}; "$@"`.replace('"$@"', [binary, ...args].map((a) => `'${a}'`).join(' ')), '/dev/null'], { env: { ...process.env, ...state, NO_COLOR: '1' }, encoding: 'utf8' });
+  const narrow = r.stdout.replaceAll('\r', ''), lines = narrow.slice(narrow.indexOf('It fits')).split('\n').filter((l) => !/Cached prompts|Confirmed by/.test(l));
+  must(/^  - /m.test(wide) && wide.split('\n').some((l) => l.length > 2 * columns), wide);
+  same(words(narrow), words(wide));
+  must(lines.length > 5 && lines.slice(1).every((l) => l.length <= columns), narrow);
+});
+
 done('models');

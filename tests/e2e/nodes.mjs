@@ -37,7 +37,7 @@ await test('a token is good for one', () => {
   const word = token('attic');
   const wrong = word.slice(0, -1) + (word.endsWith('0') ? '1' : '0');
   const s = said('other', 'node', '--nodes', `127.0.0.1:${attic.port}`, '--join', wrong);
-  must(s.code === 8 && /join token is used up, too old or not of this node/.test(s.text), s.text);
+  must(s.code === 8 && /join token has been used, has expired, or is another node's/.test(s.text), s.text);
   must(/not a join token/.test(said('other', 'node', '--nodes', 'x', '--join', 'abc').text), 'nonsense');
 });
 await test('doctor shows what is lent, and who does not answer', async () => {
@@ -102,10 +102,10 @@ await test('a node that answers otherwise than a node does', async () => {
   const rows = [
     [packet(2, JSON.stringify(versions)), / runs vram-llm .* with llama\.cpp .*, attic runs 9 with 9 \(RPC 9\): install the same version on both; planning without it/],
     [packet(3, 'because'), /node attic refused: because; planning without it/],
-    [packet(2, '{"name":'), /node attic did not answer as a node does; planning without it/],
-    [packet(4, 'data'), /node attic did not answer as a node does; planning without it/],
-    [Buffer.from([99, 0, 0, 0]), /node attic sent something that is no message; planning without it/],
-    [Buffer.from([2, 255, 255, 255]), /node attic sent something that is no message; planning without it/],
+    [packet(2, '{"name":'), /node attic did not answer as 'vram-llm node' does; planning without it/],
+    [packet(4, 'data'), /node attic did not answer as 'vram-llm node' does; planning without it/],
+    [Buffer.from([99, 0, 0, 0]), /node attic sent a malformed message; planning without it/],
+    [Buffer.from([2, 255, 255, 255]), /node attic sent a malformed message; planning without it/],
     [Buffer.alloc(0), /node attic closed the connection; planning without it/],
   ];
   try {
@@ -157,7 +157,7 @@ await test('keys are compared: another one behind the same address', async () =>
   fs.writeFileSync(file, pairs.replaceAll(`"port": ${attic.port}`, `"port": ${cellar.port}`));
   const moved = said('desk', 'plan', '--gpus', 'none', '--nodes', 'attic');
   fs.writeFileSync(file, pairs);
-  must(/node attic shows another key than the one that it was paired with/.test(moved.text), moved.text);
+  must(/node attic has a different key from the one it was paired with/.test(moved.text), moved.text);
 });
 await test('one owner at a time', async () => {
   const s = await up(model, ['--machine', weak, '--nodes', 'attic', ...small], desk);
@@ -260,12 +260,12 @@ await test('bench measures the way, and plans take it from there', () => {
   };
   must(/attic\/CUDA0.*4\.25 GB\/s, 0\.90 ms/.test(link(0.9, 4.25)), 'as it was measured');
   const other = link(5000, 0.5);
-  must(!/5000/.test(/attic\/CUDA0.*/.exec(other)[0]) && /The way to node attic takes .* run 'vram-llm bench --nodes attic' again/.test(other), other);
+  must(!/5000/.test(/attic\/CUDA0.*/.exec(other)[0]) && /A round trip to node attic takes .* run 'vram-llm bench --nodes attic' again/.test(other), other);
   fs.writeFileSync(kept, '{');
   const damaged = say('doctor', '--gpus', 'none', '--nodes', 'attic').stdout;
   must(/links\.json is damaged: remove it/.test(damaged) && /attic\/CUDA0/.test(damaged), damaged);
   must(/node attic: .*nothing listens there|'nobody' is not paired/.test(say('bench', '--nodes', 'nobody').stderr), 'nobody');
-  must(/without a model/.test(say('bench', model, '--nodes', 'attic').stderr), 'with a model');
+  must(/takes no model/.test(say('bench', model, '--nodes', 'attic').stderr), 'with a model');
 });
 await test('a device that gives less than it says: planned again with less', async () => {
   (back ?? attic).kill();

@@ -63,7 +63,7 @@ test('variables that are no option’s; secrets are not shown', () => {
 });
 
 test('a file that makes no sense is named with its line', () => {
-  for (const [text, why] of [['n-ctx\n', /line 1: a setting is written NAME = VALUE/], ['\n[fly]\n', /line 2: there is no command 'fly'/], ['what = 1\n', /what/], ['n-ctx = many\n', /many/]]) {
+  for (const [text, why] of [['n-ctx\n', /line 1: a setting is written NAME = VALUE/], ['\n[fly]\n', /line 2: the section \[fly\] does not name a command/], ['what = 1\n', /what/], ['n-ctx = many\n', /many/]]) {
     put(named, text);
     const r = spawnSync(binary, ['plan', '--config', named, '--gpus', 'RTX 3090'], { env: environment(), encoding: 'utf8' });
     ok(r.status === 2 && why.test(r.stderr) && r.stderr.includes(named), `${JSON.stringify(text)}: ${r.status} ${r.stderr}`);

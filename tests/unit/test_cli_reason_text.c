@@ -85,7 +85,7 @@ static void test_words(void **state)
                          [VR_FIGURE_TYPE_V] = 8,
                          [VR_FIGURE_ASKED_TYPE_K] = VR_TYPE_F16,
                          [VR_FIGURE_ASKED_TYPE_V] = VR_TYPE_F32 } },
-          "q8_0/q8_0 KV cache: the f16/f32 that was asked for does not fit (--allow kv)" },
+          "KV cache reduced to q8_0/q8_0: the requested f16/f32 does not fit (--allow kv)" },
         { { .kind = VR_REASON_OPTIMAL, .figures = { [VR_FIGURE_FIXED] = 1 } },
           "no other placement with what you fixed is faster: the search was exhaustive" },
         { { .kind = VR_REASON_SHORT,
@@ -93,7 +93,7 @@ static void test_words(void **state)
             .figures = { [VR_FIGURE_SHORT_BYTES] = 1.0 * VR_MIB,
                          [VR_FIGURE_NEED_BYTES] = 5000.0 * VR_MIB,
                          [VR_FIGURE_FREE_BYTES] = 4999.0 * VR_MIB } },
-          "the host is 1 MiB short: it needs 5,000 MiB, and 4,999 MiB are free" },
+          "the host is 1 MiB short: it needs 5,000 MiB and has 4,999 MiB free" },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         VR_AUTO_BUF text = { 0 };

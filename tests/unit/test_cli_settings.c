@@ -75,7 +75,7 @@ static void test_refused(void **state)
 {
     (void)state;
     refuses("n-ctz = 5", "bad, line 1: unknown setting 'n-ctz'; did you mean n-ctx?");
-    refuses("\n[bogus]", "bad, line 2: there is no command 'bogus'");
+    refuses("\n[bogus]", "bad, line 2: the section [bogus] does not name a command");
     refuses("[serve", "a section is written [NAME]");
     refuses("mlock = maybe", "'maybe' is neither yes nor no"); /* an option of serve alone */
     refuses("[plan]\nmlock = yes", "mlock is not an option of 'plan'");

@@ -94,7 +94,7 @@ static void test_broken(void **state)
     make(&lib, "p75 n86", "libcudart.so.13");
     for (size_t n = 1; n < lib.n; n++) {
         err = (struct vr_err){ 0 };
-        if (!read_bytes(&lib, n, &c, &err)) assert_contains(err.msg, "there is no code for GPUs in it");
+        if (!read_bytes(&lib, n, &c, &err)) assert_contains(err.msg, "it contains no GPU code");
         assert_true(c.n_ptx <= 1 && c.n_native <= 1);
     }
     for (size_t i = 0; i < lib.n; i++) {

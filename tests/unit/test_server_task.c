@@ -207,7 +207,7 @@ static void test_limits(void **state)
     start(tasks, &ASK(&b, .argv = SH(script[1])));
     assert_null(vr_task_start(tasks, &ASK(&c, .argv = SH("true")), &err));
     assert_int_equal(err.code, VR_ENOMEM);
-    assert_contains(err.msg, "1 programs run and 1 wait");
+    assert_contains(err.msg, "1 tasks are running and 1 are waiting");
     turn_until(&b.n, 1);
     assert_int_equal(a.n, 1);
     assert_string_equal(b.out, "x\n");

@@ -165,7 +165,7 @@ static void test_identity(void **state)
     vr_identity_done(&again);
     chmod(scratch("attic/identity.pem"), 0640);
     assert_false(vr_identity_open(scratch("attic"), &again, &err));
-    assert_contains(err.msg, "other users can get at this key (mode 640): chmod 600 it");
+    assert_contains(err.msg, "other users can access this key (mode 640): chmod 600 it");
     mkdir(scratch("broken"), 0700);
     assert_true(vr_file_write(scratch("broken/identity.pem"), "none", 4, &err));
     chmod(scratch("broken/identity.pem"), 0600);
@@ -260,7 +260,7 @@ static void test_wrong_keys(void **state)
         start(&node, &client);
         finish(&node, &client);
         assert_true(!client.s && !node.s);
-        assert_contains(client.err.msg, "node attic shows another key than the one that it was paired with");
+        assert_contains(client.err.msg, "node attic has a different key from the one it was paired with");
     }
     { /* a client that nobody let in hears it with the first answer */
         struct side node = { .self = &attic, .expects = desk.fingerprint, .server = true, .local = -1 };

@@ -109,13 +109,13 @@ bool vr_bench_nodes(const struct vr_options *o, struct vr_buf *out, struct vr_er
     char path[512];
     if (o->model)
         return vr_fail(err, VR_EUSAGE,
-                       "bench --nodes measures the ways to nodes, without a model; leave out one of the two");
+                       "bench --nodes measures the links to nodes and takes no model: leave out one of the two");
     if (!vr_node_links_path(path, sizeof path))
         return vr_fail(err, VR_EIO, "cannot save what is measured: neither XDG_DATA_HOME nor HOME is set");
     VR_AUTO(vr_machine) m = vr_machine_new(err);
     if (!m || !vr_nodes_add(o, m, err)) return false;
     size_t n = measure_all(m, ways);
-    if (!n) return vr_fail(err, VR_EDEVICE, "no way to a node could be measured");
+    if (!n) return vr_fail(err, VR_EDEVICE, "no link to a node could be measured");
     if (!vr_node_links_load(path, &kept, &damaged)) vr_log(VR_WARN, "%s; a new one is written", damaged.msg);
     for (size_t i = 0; i < n; i++) vr_node_link_keep(&kept, &ways[i].link);
     if (!vr_node_links_save(path, &kept, err)) return false;

@@ -163,7 +163,7 @@ static void show_calibration(struct vr_buf *out, const struct vr_machine *m)
     for (size_t i = 0; i < m->n_devices; i++) n += m->devices[i].measured.when[0] != '\0';
     if (!m->host.measured.when[0] && n == 0)
         vr_show_fact(out, "calibrated",
-                     "never: plans use data-sheet figures; 'vram-llm bench' calibrates in about a minute");
+                     "no: plans use data-sheet figures; 'vram-llm bench' calibrates in about a minute");
     else if (n == m->n_devices)
         vr_show_fact(out, "calibrated", "%s", n ? m->devices[0].measured.when : m->host.measured.when);
     else
@@ -185,7 +185,7 @@ static void show_splits(struct vr_buf *out, const struct vr_learned *l)
         const struct vr_learned_split *x = &l->splits[i];
         vr_show_fact(out, i || l->n ? "" : "learned", "%s: split mode tensor made engine %s crash on %s",
                      x->split.model, x->split.engine, day_of(x->when, day));
-        vr_show_fact(out, "", "(%s); it is not chosen any more, --split-mode tensor tries it again", x->why);
+        vr_show_fact(out, "", "(%s); it is no longer chosen, but --split-mode tensor tries it again", x->why);
     }
 }
 
@@ -225,8 +225,8 @@ static void show_unused(struct vr_buf *out, const struct vr_machine *m)
     struct vr_err whys[VR_MAX_DEVICES] = { 0 };
     char compiles[PATH_MAX + 200];
     snprintf(compiles, sizeof compiles,
-             "the CUDA library has no machine code for it: a recent driver compiles that at the first start, which "
-             "takes a while; %s builds one that has.",
+             "the CUDA library has no machine code for it: a recent driver compiles it at the first start, which "
+             "takes a while; %s builds a library that has it.",
              vr_gpu_builder());
     for (size_t i = 0; i < m->n_devices; i++)
         if (!m->devices[i].node[0] && vr_gpu_usable(&m->devices[i], &whys[i]) && vr_gpu_compiles(&m->devices[i]))
@@ -250,9 +250,10 @@ static void show_nccl(struct vr_buf *out, const struct vr_machine *m)
     if (m->n_devices < 2 || !vr_engine_has("cuda") || vr_engine_uses_nccl()) return;
     if (vr_engine_has_nccl())
         vr_show_fact(out, "",
-                     "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl gives them to the engine");
+                     "NCCL is not used: it needs network sockets; GGML_CUDA_ALLREDUCE=nccl allows them to the engine");
     else
-        vr_show_fact(out, "", "without NCCL; where it is installed, %s makes a CUDA library with it", vr_gpu_builder());
+        vr_show_fact(out, "", "not included; with NCCL installed, %s builds a CUDA library that includes it",
+                     vr_gpu_builder());
 }
 
 /* Of this computer, where neither its firmware nor a measurement tells. */

@@ -11,14 +11,14 @@ static void show(struct vr_buf *out, const struct vr_options *o, const json_t *r
 {
     struct vr_num x;
     if (json_array_size(rows) == 0) {
-        vr_buf_adds(out, "No models were found: not in the caches of Hugging Face and llama.cpp, nor with LM Studio or "
-                         "Ollama. --models-dir DIR looks in another folder.\n");
+        vr_buf_adds(out, "No models were found in the caches of Hugging Face and llama.cpp, or those of LM Studio and "
+                         "Ollama. --models-dir DIR adds a folder to search.\n");
         return;
     }
     vr_model_table(out, rows, true);
     vr_buf_addc(out, '\n', 1);
     vr_model_table_machine(out, o);
-    vr_buf_addf(out, ", with a context of %s tokens half full. vram-llm serve %s%s%sMODEL runs one.\n",
+    vr_buf_addf(out, ", with a half-full context of %s tokens. vram-llm serve %s%s%sMODEL runs one.\n",
                 vr_fmt_count(&x, o->n_ctx), o->models_dir ? "--models-dir " : "", o->models_dir ? o->models_dir : "",
                 o->models_dir ? " " : "");
 }
@@ -29,8 +29,8 @@ bool vr_cmd_models(const struct vr_options *o, struct vr_buf *out, struct vr_err
         return vr_fail(err, VR_EUSAGE, "--n-ctx 0: 'models' shows the largest context of each model in any case");
     if (o->n_more && !vr_remote_is(o->more[0]))
         return vr_fail(err, VR_EUSAGE,
-                       "'models' lists all that is on this computer, or what hf:OWNER/NAME or a URL has; 'vram-llm "
-                       "plan %s' is about one model here",
+                       "'models' lists all models on this computer, or those at hf:OWNER/NAME or a URL; for a single "
+                       "model here, use 'vram-llm plan %s'",
                        o->more[0]);
     VR_AUTO(vr_input) in = vr_input_read(o, err);
     if (!in) return false;
@@ -41,7 +41,7 @@ bool vr_cmd_models(const struct vr_options *o, struct vr_buf *out, struct vr_err
     if (!rows) return false;
     if (o->json) return vr_json_print(json_pack("{s:b, s:o}", "more", c.more, "models", rows), out, err);
     show(out, o, rows);
-    if (c.more) vr_buf_addf(out, "There are more than the %d that are listed.\n", VR_MAX_LISTED);
+    if (c.more) vr_buf_addf(out, "Only the first %d models are listed.\n", VR_MAX_LISTED);
     json_decref(rows);
     return true;
 }

@@ -46,7 +46,7 @@ static bool describe(void *ctx, struct vr_machine *out, struct vr_err *err)
     uint64_t ram = m->host.ram_free_bytes;
     if ((o->lend_cpu || m->n_devices == 0) &&
         !vr_machine_add_cpu(m, ram > 2 * CPU_SPARE_BYTES ? ram - CPU_SPARE_BYTES : ram / 2))
-        return vr_fail(err, VR_EUSAGE, "there are too many devices to lend the processor, too");
+        return vr_fail(err, VR_EUSAGE, "there are too many devices to lend the CPU as well");
     if (!vr_input_rest(o, in, err)) return false;
     limit(o, &in->budgets, m);
     m->note[0] = '\0'; /* is for this machine's owner */
@@ -74,7 +74,7 @@ static bool add_device(const struct lender *l, const struct vr_machine *m, const
         if (!vr_judge_devices(m, &one, &out->vgpus[out->n_vgpus], err)) return false;
         out->n_vgpus++;
     } else if (cuda) {
-        if (!d->uuid[0]) return vr_fail(err, VR_EDEVICE, "its driver tells no UUID of %s", id);
+        if (!d->uuid[0]) return vr_fail(err, VR_EDEVICE, "its driver does not report a UUID for %s", id);
         size_t n = strlen(out->visible);
         snprintf(out->visible + n, sizeof out->visible - n, "%s%s", n ? "," : "", d->uuid);
         snprintf(out->devices[at].name, sizeof out->devices[0].name, "CUDA%zu", (*n_cuda)++);
@@ -127,7 +127,7 @@ static bool run(const struct vr_node *n, struct lender *l, const char *host, uin
     if (!pairs || !m) return vr_fail_nomem(err, "starting the node");
     if (!vr_pairs_load(n->dir, pairs, err)) return false; /* the key is for the processes behind the door */
     if (!pairs->n_clients && !vr_join_open(pairs, (int64_t)time(NULL)))
-        return vr_fail(err, VR_EUSAGE, "no machine is paired with this one yet: begin with 'vram-llm node --init'");
+        return vr_fail(err, VR_EUSAGE, "no machine is paired with this one yet: start with 'vram-llm node --init'");
     if (!describe(l, m, err) || !vr_cpu_choose(l->cpu, sizeof l->cpu, err)) return false;
     VR_AUTO_CLOSE int fd = vr_door_open(host, &port, err);
     if (fd < 0) return false;

@@ -31,7 +31,7 @@ static void take_links(struct caller *c, struct vr_machine *m)
     char path[512];
     struct vr_err err = { 0 };
     if (vr_node_links_path(path, sizeof path) && !vr_node_links_load(path, &c->links, &err))
-        vr_machine_note(m, "What was measured of the ways to nodes is not used: %s.", err.msg);
+        vr_machine_note(m, "The measured links to nodes are not used: %s.", err.msg);
 }
 
 static bool caller_open(struct caller *c, enum vr_want want, struct vr_err *err)
@@ -86,10 +86,11 @@ static void settle(const struct caller *c, const struct vr_pair *node, struct vr
     if (vr_node_link_holds(kept, net->rtt_us))
         *net = (struct vr_net){ .rtt_us = kept->round_trip_us, .gbs = vr_node_link_gbs(kept) };
     else
-        vr_machine_note(m,
-                        "The way to node %s takes %.2f ms now and took %.2f when it was measured: run 'vram-llm bench "
-                        "--nodes %s' again.",
-                        node->name, net->rtt_us / 1e3, kept->round_trip_us / 1e3, node->name);
+        vr_machine_note(
+            m,
+            "A round trip to node %s takes %.2f ms now, but took %.2f ms when it was measured: run 'vram-llm bench "
+            "--nodes %s' again.",
+            node->name, net->rtt_us / 1e3, kept->round_trip_us / 1e3, node->name);
 }
 
 static bool add(const struct caller *c, const struct vr_pair *node, struct vr_machine *m, struct vr_err *err)
@@ -105,7 +106,7 @@ static bool add(const struct caller *c, const struct vr_pair *node, struct vr_ma
     settle(c, node, &net, m);
     size_t n = vr_machine_borrow(m, lender, node->name, net.gbs, net.rtt_us);
     if (n < lender->n_devices)
-        vr_machine_note(m, "Node %s lends %zu devices more than can be used.", node->name, lender->n_devices - n);
+        vr_machine_note(m, "Node %s lends %zu more devices than can be used.", node->name, lender->n_devices - n);
     return true;
 }
 

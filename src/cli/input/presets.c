@@ -170,8 +170,8 @@ static bool take_identity(struct reading *r, const struct vr_ini_line *line, enu
 {
     struct draft *d = r->at;
     if (d == &r->all)
-        return vr_fail(err, VR_EUSAGE, "%s, line %u: %s belongs to one model, not into [*]", r->from, line->number,
-                       line->name);
+        return vr_fail(err, VR_EUSAGE, "%s, line %u: %s is for a single model and cannot be set in [*]", r->from,
+                       line->number, line->name);
     if (kind == ALIAS) return add_aliases(r, line, err);
     if (kind == DEFAULT) return read_bool(r, line, &d->is_default, err);
     const char **to = kind == MODEL ? &d->model : kind == HF_REPO ? &d->hf_repo : &d->hf_file;
@@ -220,7 +220,7 @@ static bool begin_section(struct reading *r, const struct vr_ini_line *line, str
         return wrong(r, line->number, "the name of a model has 1 to 255 bytes", err);
     for (size_t i = 0; i < r->n; i++) again |= strcmp(r->drafts[i]->name, line->section) == 0;
     if (again)
-        return vr_fail(err, VR_EUSAGE, "%s, line %u: there is a section [%s] already", r->from, line->number,
+        return vr_fail(err, VR_EUSAGE, "%s, line %u: there is already a section [%s]", r->from, line->number,
                        line->section);
     r->seen_all |= all;
     r->at = &r->all;

@@ -16,8 +16,8 @@ static bool check_head(const struct vr_options *o, const struct vr_model *m, str
 {
     if (m->n_layers_mtp == 0)
         return vr_fail(err, VR_EUSAGE,
-                       "--spec mtp: %s has no layers for multi-token prediction; some files of a model have them and "
-                       "others were made without",
+                       "--spec mtp: %s has no layers for multi-token prediction (MTP); some GGUF files of a model "
+                       "include them, others do not",
                        m->name);
     if (!vr_model_has_mtp(m))
         return vr_fail(err, VR_EUSAGE, "--spec mtp: the engine cannot use the MTP layers of '%s' models", m->arch);
@@ -34,10 +34,11 @@ bool vr_spec_check(const struct vr_options *o, const struct vr_models *m, struct
         return vr_fail(err, VR_EUSAGE, "--draft and --spec %s contradict each other: leave one of them out", o->spec);
     if (!draft && !named) return true;
     if (vr_model_makes_embeddings(m->main))
-        return vr_fail(err, VR_EUSAGE, "%s makes embeddings: there is no text for speculative decoding", m->main->name);
+        return vr_fail(err, VR_EUSAGE, "%s is an embedding model, and speculative decoding is for text generation",
+                       m->main->name);
     if (!vr_model_rolls_back(m->main))
         return vr_fail(err, VR_EUSAGE,
-                       "%s is recurrent, and the engine keeps no earlier states of '%s' models: wrong guesses cannot "
+                       "%s is recurrent, and the engine keeps no earlier states of '%s' models: rejected tokens cannot "
                        "be rolled back, so it cannot use speculative decoding",
                        m->main->name, m->main->arch);
     return !is(o, "mtp") || check_head(o, m->main, err);

@@ -319,8 +319,8 @@ static bool add_cache_file(const struct vr_options *o, struct vr_outcome *outcom
     if (!o->cache_dir) return true;
     p->cache_disk_mib = (uint32_t)o->cache_disk;
     if (!p->cache_mib)
-        vr_log(VR_WARN, "--cache-dir: no prompts are cached here, so none are kept: --cache-ram leaves no host memory "
-                        "for them");
+        vr_log(VR_WARN,
+               "--cache-dir: no prompts are kept, because none are cached: --cache-ram leaves no host memory for them");
     p->cache_file = vr_cache_dir_file(o->cache_dir, p->model, &outcome->arena, err);
     return p->cache_file != NULL;
 }

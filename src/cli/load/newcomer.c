@@ -264,7 +264,7 @@ static bool fail_blocked(struct newcomer *x, uint64_t blocking, struct vr_err *e
                   { VR_OBSTACLE_LOADING, "being loaded" },
                   { VR_OBSTACLE_PINNED, "pinned" } };
     const char *before = "";
-    vr_fail(err, VR_ENOFIT, "%s does not fit beside models that cannot leave now: ", x->models->main->name);
+    vr_fail(err, VR_ENOFIT, "%s does not fit beside models that cannot be unloaded now: ", x->models->main->name);
     for (size_t i = 0; i < VR_COUNT(kinds); i++)
         if (add_names(x, blocking, kinds[i].kind, kinds[i].word, before, err)) before = ", ";
     return false;

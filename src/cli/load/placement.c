@@ -96,11 +96,12 @@ bool vr_placement_splits(const struct vr_options *o, enum vr_splits *out, struct
 {
     if (strcmp(o->split_mode, "row") == 0)
         return vr_fail(err, VR_EUSAGE,
-                       "--split-mode row: this engine no longer splits rows over CUDA devices (loading fails); "
-                       "tensor splits every layer over them, and layer works everywhere");
+                       "--split-mode row: the engine no longer supports it on CUDA devices; use tensor, which puts a "
+                       "part of every layer on each device, or layer, which works everywhere");
     if (strcmp(o->split_mode, "tensor") == 0 && o->nodes)
-        return vr_fail(err, VR_EUSAGE,
-                       "--split-mode tensor does not work over other machines; leave --nodes or the mode out");
+        return vr_fail(
+            err, VR_EUSAGE,
+            "--split-mode tensor does not work across machines; leave out one of --nodes and --split-mode tensor");
     *out = strcmp(o->split_mode, "auto") == 0     ? VR_SPLITS_ALL
            : strcmp(o->split_mode, "tensor") == 0 ? VR_SPLITS_TENSOR
                                                   : VR_SPLITS_LAYER;
@@ -131,7 +132,8 @@ static bool parse_overrides(const char *list, const struct vr_fit_ask *ask, stru
             if (strcasecmp(ask->machine->devices[ask->budgets->items[i].device].id, id) == 0)
                 device = ask->budgets->items[i].device;
         if (device == -2) return vr_fail(err, VR_EUSAGE, "--override-tensor: there is no device '%s' to use", id);
-        if (w->n == VR_COUNT(w->overrides)) return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %zu", w->n);
+        if (w->n == VR_COUNT(w->overrides))
+            return vr_fail(err, VR_EUSAGE, "--override-tensor: more than %zu patterns", w->n);
         w->overrides[w->n++] = (struct vr_fixed_override){ pattern, device };
     }
     w->goal.fixed.overrides = w->overrides;
@@ -266,7 +268,7 @@ static bool find(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_o
         return vr_fit_llama(ask, out, err);
     }
     if (ask->n_loras && splits == VR_SPLITS_TENSOR)
-        return vr_fail(err, VR_EUSAGE, "--lora: adapters are not split over devices; leave --split-mode tensor out");
+        return vr_fail(err, VR_EUSAGE, "--lora: adapters cannot be split over devices; leave out --split-mode tensor");
     if (ask->n_loras) splits = VR_SPLITS_LAYER;
     if (ask->spec == VR_SPEC_MTP) splits = VR_SPLITS_LAYER;
     bool instead = given.split_mode == VR_SPLIT_TENSOR && ask->tensor_off; /* shares of layers are no numbers of them */

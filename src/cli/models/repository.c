@@ -52,7 +52,7 @@ static void show(struct vr_buf *out, const struct vr_options *o, const struct vr
     vr_model_table(out, rows, false);
     vr_buf_addc(out, '\n', 1);
     vr_model_table_machine(out, o);
-    vr_buf_addf(out, ", with a context of %s tokens half full. Only headers were fetched: %s.\n",
+    vr_buf_addf(out, ", with a half-full context of %s tokens. Only headers were fetched: %s.\n",
                 vr_fmt_count(&x, o->n_ctx), vr_fmt_bytes(&z, vr_net_bytes(e->net)));
     if (!chosen) {
         vr_buf_adds(out, several ? "None of them fits.\n" : "It does not fit.\n");
@@ -62,7 +62,7 @@ static void show(struct vr_buf *out, const struct vr_options *o, const struct vr
         vr_buf_addf(out, "%s is the %s: ", json_string_value(json_object_get(chosen, "name")),
                     on_devices(chosen) ? "largest that runs on the GPUs alone" : "fastest that fits");
     bool hub = *e->remote.owner != '\0';
-    vr_buf_addf(out, "vram-llm serve %s%s%s downloads %s and runs it.\n", hub ? e->name : e->remote.text,
+    vr_buf_addf(out, "vram-llm serve %s%s%s downloads it (%s) and runs it.\n", hub ? e->name : e->remote.text,
                 hub ? ":" : "", hub ? json_string_value(json_object_get(chosen, "id")) : "",
                 vr_fmt_bytes(&y, number_of(chosen, "bytes")));
 }

@@ -171,19 +171,26 @@ static void show_speed(struct vr_buf *out, const struct vr_verdict *v)
     double copy_ms = v->price.copy_ms[VR_DECODE];
     if (copy_ms >= 0.005) snprintf(copies, sizeof copies, ", %.2f of them between devices", copy_ms);
     if (many) snprintf(each, sizeof each, "%" PRIu32 " streams of %.1f tok/s, ", v->n_seq, v->price.decode_tok_s);
-    vr_buf_addf(out, "  %s%s%s %s%s tok/s%s (%.1f ms per %s%s), prompt processing %s tok/s for %s tokens.\n",
+    VR_AUTO_BUF text = { 0 };
+    vr_buf_addf(&text, "%s%s%s %s%s tok/s%s (%.1f ms per %s%s), prompt processing %s tok/s for %s tokens.",
                 vr_style(color, v->fits ? VR_GREEN : VR_RED),
                 v->fits ? "It fits. Predicted:" : "It does not fit. If it did:", vr_style(color, VR_PLAIN), each,
                 vr_fmt_real(&all, v->price.total_tok_s, 1), many ? " together" : "", v->price.step_ms[VR_DECODE],
                 many ? "step" : "token", copies, vr_fmt_real(&x, v->price.prefill_tok_s, 0),
                 vr_fmt_count(&n, v->n_prompt));
+    out->failed |= text.failed;
+    vr_buf_adds(out, "  ");
+    vr_show_wrapped(out, vr_buf_str(&text), 2, vr_show_width());
 }
 
 static void show_reason(struct vr_buf *out, const struct vr_machine *m, const struct vr_reason *r)
 {
+    VR_AUTO_BUF text = { 0 };
+    vr_reason_text(&text, m, r);
+    vr_buf_adds(&text, ".");
+    out->failed |= text.failed;
     vr_buf_adds(out, "  - ");
-    vr_reason_text(out, m, r);
-    vr_buf_adds(out, ".\n");
+    vr_show_wrapped(out, vr_buf_str(&text), 4, vr_show_width());
 }
 
 void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struct vr_outcome *o)
@@ -214,9 +221,9 @@ void vr_show_outcome(struct vr_buf *out, const struct vr_fit_ask *a, const struc
         vr_buf_addf(out, "  The weights include %zu LoRA adapter%s (%s), on the devices of the tensors they change.\n",
                     a->n_loras, a->n_loras == 1 ? "" : "s", vr_fmt_bytes(&x, a->lora_bytes));
     if (o->trial.cache_mib)
-        vr_buf_addf(out, "  Cached prompts may take %s of host memory besides (--cache-ram).\n",
+        vr_buf_addf(out, "  Cached prompts may use a further %s of host memory (--cache-ram).\n",
                     vr_fmt_bytes(&x, o->trial.cache_mib * VR_MIB));
-    vr_buf_addf(out, "  Asked of the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
+    vr_buf_addf(out, "  Confirmed by the engine without a GPU: %" PRIu32 " dry run%s, %.0f ms.\n", o->dry_runs,
                 o->dry_runs == 1 ? "" : "s", o->ms);
 }
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/table.h"
@@ -16,6 +17,29 @@ bool vr_show_color(void)
     return isatty(STDOUT_FILENO) && !(no && *no);
 }
 
+size_t vr_show_width(void)
+{
+    struct winsize size = { 0 };
+    return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+/* A word that is longer than a line has one to itself. */
+void vr_show_wrapped(struct vr_buf *out, const char *text, size_t indent, size_t width)
+{
+    for (size_t at = indent; width && *text;) {
+        size_t n = strcspn(text, " ");
+        if (at > indent && at + 1 + n > width) {
+            vr_buf_addf(out, "\n%*s", (int)indent, "");
+            at = indent;
+        }
+        if (at > indent) vr_buf_addc(out, ' ', 1);
+        at += (at > indent) + n;
+        vr_buf_add(out, text, n);
+        text += n + (text[n] == ' ');
+    }
+    vr_buf_addf(out, "%s\n", text);
+}
+
 void vr_show_title(struct vr_buf *out, const char *text)
 {
     bool color = vr_show_color();
@@ -26,11 +50,13 @@ void vr_show_fact(struct vr_buf *out, const char *label, const char *fmt, ...)
 {
     bool color = vr_show_color();
     vr_buf_addf(out, "  %s%-14s%s", vr_style(color, VR_DIM), label, vr_style(color, VR_PLAIN));
+    VR_AUTO_BUF text = { 0 };
     va_list ap;
     va_start(ap, fmt);
-    vr_buf_addv(out, fmt, ap);
+    vr_buf_addv(&text, fmt, ap);
     va_end(ap);
-    vr_buf_adds(out, "\n");
+    out->failed |= text.failed;
+    vr_show_wrapped(out, vr_buf_str(&text), 16, vr_show_width());
 }
 
 const char *vr_show_link(char *text, size_t n, const struct vr_device *d)

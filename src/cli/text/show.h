@@ -10,6 +10,12 @@
 /* Colour and bold are for terminals; NO_COLOR in the environment turns them off. */
 bool vr_show_color(void);
 
+/* Columns of the terminal; 0 where the output is none, and lines are as long as they are. */
+size_t vr_show_width(void);
+/* Words in lines of `width` columns, if it is not 0: the first begins at column `indent`, where the others begin, too.
+ */
+void vr_show_wrapped(struct vr_buf *out, const char *text, size_t indent, size_t width);
+
 /* A title line, and "  label          text" lines below it. */
 void vr_show_title(struct vr_buf *out, const char *text);
 void vr_show_fact(struct vr_buf *out, const char *label, const char *fmt, ...) VR_PRINTF(3, 4);

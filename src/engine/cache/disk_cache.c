@@ -151,8 +151,8 @@ bool vr_disk_cache_open(struct vr_disk_cache *c, int fd, const char *owner, uint
         return false;
     case VR_DISK_FOREIGN:
         note(c,
-             "the file of cached prompts was written for another model, engine or setting, or is damaged; it begins "
-             "anew",
+             "the file of cached prompts was written for another model, engine or setting, or is damaged; starting a "
+             "new one",
              0);
         break;
     case VR_DISK_DAMAGED: note(c, "the file of cached prompts is damaged; what is left of it is used", 0); break;

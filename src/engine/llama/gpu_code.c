@@ -133,7 +133,7 @@ bool vr_gpu_codes_read(const char *path, struct vr_gpu_codes *out, struct vr_err
     if (!open_file(path, &f, err)) return false;
     if (section(&f, ".dynstr", &s)) read_runtime(&s, out);
     if (section(&f, ".nv_fatbin", &s)) read_containers(&s, out);
-    return out->n_native + out->n_ptx > 0 || vr_fail(err, VR_EFORMAT, "%s: there is no code for GPUs in it", path);
+    return out->n_native + out->n_ptx > 0 || vr_fail(err, VR_EFORMAT, "%s: it contains no GPU code", path);
 }
 
 enum vr_gpu_code vr_gpu_codes_for(const struct vr_gpu_codes *c, unsigned major, unsigned minor)
@@ -234,7 +234,7 @@ static bool fail_code(const struct vr_device *d, const struct vr_gpu_codes *c, s
         older = dir ? "; with CUDA 12's runtime installed, fetch-cuda beside it fetches one"
                     : "; with CUDA 12's runtime installed, make run fetches one";
     return vr_fail(why, VR_EENGINE,
-                   "this engine's CUDA library has no code for compute capability %u.%u: %s builds one that has%s%s.",
+                   "this engine's CUDA library has no code for compute capability %u.%u: %s builds one that does%s%s.",
                    d->cc_major, d->cc_minor, vr_gpu_builder(), older, dir ? "" : ", or use Vulkan: VULKAN=1 make run");
 }
 

@@ -126,8 +126,9 @@ static bool find_devices(struct loading *l, struct vr_err *err)
         if (l->devices[i]) continue;
         char reason[300];
         vr_lastlog_reason(reason, sizeof reason);
-        return vr_fail(err, VR_EDEVICE, "the engine does not see the device %.40s%s%s; `doctor` tells what it sees",
-                       name, reason[0] ? ": " : "", reason);
+        return vr_fail(err, VR_EDEVICE,
+                       "the engine does not see the device %.40s%s%s; 'vram-llm doctor' shows what it sees", name,
+                       reason[0] ? ": " : "", reason);
     }
     return true;
 }
@@ -186,7 +187,7 @@ static bool load_model(struct loading *l, struct vr_err *err)
     vr_held_end();
     if (!l->e->model) return vr_failure_explain(l->why, VR_AT_LOAD, "the model did not load", true), false;
     if (l->plan.mlock && vr_lastlog_shortage().mlock) {
-        vr_fail(err, VR_EIO, "the model's memory cannot be locked: raise the limit (ulimit -l) or leave --mlock out");
+        vr_fail(err, VR_EIO, "the model's memory cannot be locked: raise the limit (ulimit -l) or leave out --mlock");
         return refuse(l, err);
     }
     l->e->vocab = llama_model_get_vocab(l->e->model);
@@ -378,7 +379,7 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     const struct vr_engine *e = l->e;
     const struct llama_model *d = e->draft_model;
     if (!same_vocabulary(e->vocab, llama_model_get_vocab(d)))
-        vr_fail(err, VR_EUSAGE, "the draft has another vocabulary than the model: take one of the same family");
+        vr_fail(err, VR_EUSAGE, "the draft model's vocabulary differs from the model's: use one of the same family");
     else if (llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
         vr_fail(err, VR_EUSAGE, "a recurrent model cannot be a draft model: its state cannot be rolled back");
     else
@@ -441,7 +442,7 @@ static bool load_guesser(struct loading *l, struct vr_err *err)
     e->steer = l->plan.steer;
     if (!e->can_cut && llama_n_rs_seq(e->ctx) < e->n_draft) {
         vr_fail(err, VR_EUSAGE,
-                "the engine keeps no earlier states of this recurrent model, so wrong guesses cannot be rolled back: "
+                "the engine keeps no earlier states of this recurrent model, so rejected tokens cannot be rolled back: "
                 "it cannot use speculative decoding");
         return refuse(l, err);
     }

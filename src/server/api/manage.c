@@ -8,7 +8,7 @@ bool vr_manage_admit(struct vr_conn *c)
 {
     if (vr_manage_allowed(c->front)) return true;
     vr_reply_error(c, 403, NULL, "management_off",
-                   "several clients share this server, so none of them may load, unload or pin models or set LoRA "
-                   "adapters for all; start it with --manage to let every client do so");
+                   "several clients share this server, so none of them may load, unload or pin models, or set LoRA "
+                   "adapters for everyone; start it with --manage to let every client do so");
     return false;
 }

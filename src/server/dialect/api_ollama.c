@@ -145,7 +145,7 @@ static struct vr_served *named_model(struct vr_conn *c, const struct vr_incoming
     VR_AUTO_BUF unknown = { 0 };
     if (m) return m;
     vr_served_unknown(c->front, name, &unknown);
-    vr_reply_error(c, 404, "model", "model_not_found", "%s; this server fetches none", vr_buf_str(&unknown));
+    vr_reply_error(c, 404, "model", "model_not_found", "%s; this server does not pull models", vr_buf_str(&unknown));
     return NULL;
 }
 
@@ -188,5 +188,5 @@ void vr_answer_ollama_refused(struct vr_conn *c, const struct vr_incoming *r)
 {
     (void)r;
     vr_reply_error(c, 400, NULL, "unsupported_endpoint",
-                   "this server serves the models that it was started with: it makes, copies, pushes and deletes none");
+                   "this server serves the models it was started with: it cannot create, copy, push or delete any");
 }

@@ -262,7 +262,7 @@ static bool add_call(struct writing *w, const json_t *item, bool custom)
     json_t *id = vr_get(item, "call_id"), *name = vr_get(item, "name");
     json_t *text = vr_get(item, custom ? "input" : "arguments"), *arguments = NULL;
     if (!json_is_string(id) || !json_is_string(name) || !json_is_string(text))
-        return refuse(w, "invalid_type", "must have a 'call_id', a 'name' and what it was called with, as strings");
+        return refuse(w, "invalid_type", "must have a 'call_id', a 'name' and its arguments or input, as strings");
     if (custom) {
         json_t *made = json_pack("{s:O}", "input", text);
         char *dumped = json_dumps(made, JSON_COMPACT);

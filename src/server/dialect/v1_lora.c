@@ -59,7 +59,7 @@ void vr_answer_set_lora_adapters(struct vr_conn *c, const struct vr_incoming *r)
         if (sent)
             vr_reply(c, 200, "application/json", NULL, "{\"success\":true}\n", 17);
         else
-            vr_reply_later(c, 503, 1, "busy", "the engine takes nothing now; retry later");
+            vr_reply_later(c, 503, 1, "busy", "the engine accepts nothing right now; retry later");
     }
     json_decref(list);
 }

@@ -34,7 +34,7 @@ static bool read_id(const struct vr_incoming *r, char *out, size_t n)
 
 static void not_found(struct vr_conn *c, const char *id)
 {
-    vr_reply_error(c, 404, NULL, "response_not_found", "the response '%.60s' is not stored here (any more)", id);
+    vr_reply_error(c, 404, NULL, "response_not_found", "the response '%.60s' is not stored here, or no longer", id);
 }
 
 void vr_answer_v1_response(struct vr_conn *c, const struct vr_incoming *r)

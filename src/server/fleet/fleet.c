@@ -175,7 +175,7 @@ static void note_wanted(struct vr_served *m, uint64_t now)
     bool wanted = is_wanted(m);
     if (!wanted && (is_coming(m) || s->blocked || s->behind)) vr_worker_forgive(&m->engine);
     if (!wanted && is_coming(m)) {
-        vr_log(VR_INFO, "nobody waits for %s any more; it is not loaded", m->config->id);
+        vr_log(VR_INFO, "no request is waiting for %s any more; it is not loaded", m->config->id);
         vr_worker_unload(&m->engine);
     }
     if (!wanted || state == VR_WORKER_READY) {
@@ -202,7 +202,7 @@ static void note_leaving(struct vr_served *m, uint64_t now)
         s->newcomer = NULL;
         vr_queue_kick(m);
     } else if (m->queue.running == 0) {
-        vr_log(VR_INFO, "%s leaves%s%s", m->config->id, s->newcomer ? " for " : "",
+        vr_log(VR_INFO, "unloading %s%s%s", m->config->id, s->newcomer ? " to make room for " : "",
                s->newcomer ? s->newcomer->config->id : "");
         s->n_evictions += s->newcomer != NULL;
         s->ttl_ms = s->usual_ttl_ms;

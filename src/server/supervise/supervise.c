@@ -382,10 +382,10 @@ static void fail_calls(struct vr_worker *e)
     if (m->n_calls == 0 || (leaves && m->queue.running == 0)) return;
     VR_AUTO_BUF message = { 0 };
     if (was_up || !e->front->config->on_demand)
-        vr_buf_addf(&message, "%s; it is being started again, please retry", e->trouble);
+        vr_buf_addf(&message, "%s; it is being restarted, please retry", e->trouble);
     else
         vr_buf_addf(&message, "model '%s' could not be loaded: %s", m->config->id, e->trouble);
-    vr_log(VR_ERROR, "%u requests end with an error: %s", m->n_calls, e->trouble);
+    vr_log(VR_ERROR, "%u requests ended with an error: %s", m->n_calls, e->trouble);
     vr_calls_fail(m, leaves ? VR_CALLS_SENT : VR_CALLS_ALL, 503,
                   was_up || !e->front->config->on_demand ? "engine_died" : "model_load_failed", vr_buf_str(&message));
 }
@@ -440,7 +440,7 @@ static void ended(struct vr_worker *e, int status)
         e->deaths++;
         if (is_final(e) && e->deaths >= MAX_EARLY_DEATHS) {
             struct vr_err err = { 0 };
-            vr_fail(&err, VR_EENGINE, "%.600s %u times while it loaded %s; 'vram-llm doctor' may say why", e->trouble,
+            vr_fail(&err, VR_EENGINE, "%.600s %u times while loading %s; 'vram-llm doctor' may say why", e->trouble,
                     e->deaths, e->model->config->path);
             return give_up(e, &err);
         }
@@ -568,7 +568,7 @@ static bool on_pulse(struct vr_worker *e, const struct vr_frame *frame)
     if (!vr_wire_get_pulse(frame, &e->pulse)) return false;
     e->pulse_ms = vr_now_ms();
     if (e->state != VR_WORKER_READY || e->pulse.stalled_ms / 1000 < limit) return true;
-    vr_log(VR_ERROR, "the engine has work and has not come on for %u s; it is started again", limit);
+    vr_log(VR_ERROR, "the engine has work but has made no progress for %u s; restarting it", limit);
     e->hung = true;
     kill(e->pid, SIGKILL);
     return true;
@@ -654,7 +654,7 @@ void vr_worker_tick(struct vr_worker *e, uint64_t now)
     uint64_t silent = limit * UINT64_C(1000);
     bool deaf = e->pulse_ms && now - e->pulse_ms > silent; /* it is asked every second, and its reader answers */
     if (e->state == VR_WORKER_READY && e->model->n_calls && (deaf || now - e->heard_ms > silent)) {
-        vr_log(VR_ERROR, "the engine has not answered for %u s; it is started again", limit);
+        vr_log(VR_ERROR, "the engine has not answered for %u s; restarting it", limit);
         e->hung = true;
         kill(e->pid, SIGKILL);
     }

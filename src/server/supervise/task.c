@@ -281,8 +281,8 @@ struct vr_task *vr_task_start(struct vr_tasks *tasks, const struct vr_task_ask *
 {
     if (tasks->n_running >= tasks->max_running && tasks->n_waiting >= tasks->max_waiting &&
         !make_place(tasks, ask->whose)) {
-        vr_fail(err, VR_ENOMEM, "%u programs run and %u wait for them, which is all this server starts",
-                tasks->n_running, tasks->n_waiting);
+        vr_fail(err, VR_ENOMEM, "%u tasks are running and %u are waiting, which is the limit", tasks->n_running,
+                tasks->n_waiting);
         return NULL;
     }
     struct vr_task *j = calloc(1, sizeof *j);
