@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include "gguf/cursor.h"
+#include "gguf/head.h"
 
 #define FIRST_COMPARED 5 /* the engine does not look at the first ones: padding and the like are often renamed */
 #define LONGEST_TOKEN  65536
 
-/* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. */
+/* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. Of these
+ * the first one is used. */
 static const char *const halves[] = { "eagle3", "dflash", "gemma4-assistant" };
 
 static const char *path_of(const struct vr_model *m) { return m->parts[0].path; }
@@ -127,6 +129,10 @@ bool vr_pair_model(const struct vr_model *m, struct vr_err *err)
     if (vr_model_is_adapter(m))
         return vr_fail(err, VR_EUSAGE, "%s is an adapter, not a model: give the model, and this file with --lora",
                        path_of(m));
+    if (is_half(m))
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is a '%s' draft head, not a model: give the model, and this file with --draft", path_of(m),
+                       m->arch);
     if (strcmp(m->arch, "clip") != 0) return true;
     return vr_fail(err, VR_EUSAGE,
                    "%s is a vision projector (mmproj), not a model: give the model, and this file with --mmproj",
@@ -138,8 +144,10 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     if (strcmp(draft->arch, "clip") == 0)
         return vr_fail(err, VR_EUSAGE, "%s is a vision projector (mmproj), not a draft model: give it with --mmproj",
                        path_of(draft));
-    if (is_half(draft))
-        return vr_fail(err, VR_EUSAGE, "%s is a '%s' draft head; only complete models are supported as draft models",
+    bool eagle3 = strcmp(draft->arch, halves[0]) == 0;
+    if (is_half(draft) && !eagle3)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is a '%s' draft head; only complete models and EAGLE-3 heads are supported with --draft",
                        path_of(draft), draft->arch);
     if (is_recurrent(draft))
         return vr_fail(err, VR_EUSAGE,
@@ -149,8 +157,9 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     if (strcmp(tokenizer_of(m), tokenizer_of(draft)) != 0)
         return vr_fail(err, VR_EUSAGE, "%s cannot be the draft model of %s: its tokenizer is '%s', the model's is '%s'",
                        path_of(draft), m->name, tokenizer_of(draft), tokenizer_of(m));
+    if (eagle3 && !vr_head_check(m, draft, err)) return false;
     uint32_t more = m->n_vocab > draft->n_vocab ? m->n_vocab - draft->n_vocab : draft->n_vocab - m->n_vocab;
-    if (more > VR_DRAFT_VOCAB_SLACK)
+    if (more > (eagle3 ? 0 : VR_DRAFT_VOCAB_SLACK)) /* a head's logits are those of the model's tokens */
         return vr_fail(err, VR_EUSAGE,
                        "%s cannot be the draft model of %s: its vocabulary has %" PRIu32
                        " tokens, the model's has %" PRIu32 "; use a draft model of the same family",
