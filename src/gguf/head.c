@@ -27,14 +27,14 @@ size_t vr_head_taps(const struct vr_model *head, uint32_t out[VR_MOST_TAPS])
 
 bool vr_head_shares_input(const struct vr_model *head) { return vr_model_tensor(head, "token_embd.weight") == NULL; }
 
-/* Those of llama.cpp v0.5.0 whose graphs give out what a layer is given (src/models: t_layer_inp). */
+/* Those of llama.cpp v0.5.0 whose graphs give out what a layer is given (src/models: t_layer_inp), as wide as their
+ * embeddings (qwen4exp's is wider, and the engine aborts). */
 static bool gives_layers(const char *arch)
 {
     static const char *const archs[] = { "bailingmoe3", "deepseek4",    "gemma4",    "gpt-oss",    "hunyuan-dense",
                                          "hunyuan_vl",  "lfm2",         "lfm2moe",   "llama",      "minimax-01",
                                          "minimax-m2",  "muse-glimmer", "nanbeige",  "nemotron_h", "nemotron_h_moe",
-                                         "qwen3",       "qwen35",       "qwen35moe", "qwen3moe",   "qwen3next",
-                                         "qwen4exp" };
+                                         "qwen3",       "qwen35",       "qwen35moe", "qwen3moe",   "qwen3next" };
     for (size_t i = 0; i < VR_COUNT(archs); i++)
         if (strcmp(arch, archs[i]) == 0) return true;
     return false;
@@ -68,6 +68,12 @@ static bool check_widths(const struct vr_model *m, const struct vr_model *head, 
                        "%s has no token embeddings of its own and cannot use those of %s, which have %" PRIu32
                        " dimensions instead of %" PRIu32,
                        path_of(head), m->name, m->n_embd, head->n_embd);
+    const struct vr_tensor *own = vr_model_tensor(head, "token_embd.weight");
+    if (own && own->ne[1] < m->n_vocab)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s has embeddings of %" PRIu64 " tokens, and %s has %" PRIu32
+                       ": the file is corrupt, or a head of another model",
+                       path_of(head), own->ne[1], m->name, m->n_vocab);
     if (head->n_layers != 1)
         return vr_fail(err, VR_EUSAGE, "%s: an EAGLE-3 head has one layer, this one has %" PRIu32, path_of(head),
                        head->n_layers);

@@ -63,12 +63,18 @@ await test('a trained head: more than half of its guesses are right, on its own 
 });
 {
   const alone = await up(calm, [...exact, '--spec', 'off']);
-  for (const [who, head, args] of [['an EAGLE-3 head', eagle, []], ['one on a card, that knows some of the tokens', eagle400, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]) {
+  // right are 505 of 862 guesses and 346 of 1337 (by common_speculative of llama.cpp 510 of 870 and 347 of 1350, which ends a step later); of the first 434 of 1069 with hidden states of another row
+  for (const [who, head, least, args] of [['an EAGLE-3 head', eagle, 0.54, []], ['one on a card, that knows some of the tokens', eagle400, 0.24, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]) {
     const s = await up(calm, [...exact, '--draft', head, '--n-draft', '3', ...args]);
     await same_texts(who, alone, s);
     await test(`${who}: is right at times`, async () => {
-      const d = (await s.post('/v1/completions', base)).usage.completion_tokens_details;
-      must(d.accepted_prediction_tokens >= 30 && d.rejected_prediction_tokens > 0, JSON.stringify(d)); // 76 of 126, and 44 of 222, when it was written
+      let accepted = 0, rejected = 0;
+      for (const prompt of [base.prompt, 'a card and another', 'the end', 'tell me']) {
+        const d = (await s.post('/v1/completions', { ...base, prompt, max_tokens: 200 })).usage.completion_tokens_details;
+        accepted += d.accepted_prediction_tokens;
+        rejected += d.rejected_prediction_tokens;
+      }
+      must(accepted / (accepted + rejected) > least, `${accepted} of ${accepted + rejected}`);
       same((await s.get('/api/status')).engine.ready.spec, 'eagle3');
       same((await s.get('/api/plan')).speculation.kind, 'eagle3');
     });
@@ -114,7 +120,7 @@ for (const [what, model, args, says] of [
   ['of a model whose layers the engine keeps to itself', makeModel('phi', '--arch', 'phi3', '--embd', 128), ['--draft', eagle], /does not give out the layers of 'phi3' models/],
   ['no EAGLE-3 head', plain, ['--spec', 'eagle3', '--draft', plain], /needs an EAGLE-3 head of the model: --draft FILE; the one that is given is a complete model/],
   ['an EAGLE-3 head as a draft model', calm, ['--spec', 'draft', '--draft', eagle], /is an EAGLE-3 head, not a draft model/],
-  ['an EAGLE-3 head as the model', eagle, [], /is a 'eagle3' draft head, not a model: give the model, and this file with --draft/],
+  ['an EAGLE-3 head as the model', eagle, [], /is an EAGLE-3 head, not a model: give the model, and this file with --draft/],
 ])
   await test(`refused: ${what}`, async () => {
     const r = await refused(model, args);
