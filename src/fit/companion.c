@@ -53,6 +53,12 @@ uint64_t vr_outcome_companion_bytes(const struct vr_outcome *o, int device)
     return bytes;
 }
 
+/* A draft head makes its model give out more, wherever it is. */
+static const struct vr_model *head_of(const struct vr_fit_ask *a)
+{
+    return vr_spec_is_head_file(vr_fit_spec(a)) ? a->companions[VR_DRAFT] : NULL;
+}
+
 /* --- what one takes --- */
 
 /* `one` holds the budget of the device, or none. */
@@ -63,7 +69,7 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
                               .machine = a->machine,
                               .budgets = one,
                               .speeds = a->speeds,
-                              .context = vr_draft_context(&a->context),
+                              .context = vr_draft_context(&a->context, vr_fit_spec(a)),
                               .flash_auto = a->flash_auto,
                               .fill = a->fill,
                               .n_prompt = a->n_prompt };
@@ -71,7 +77,7 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
     if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
     struct vr_prober prober;
-    if (!vr_prober_open(c->model, &prober, err)) return false;
+    if (!vr_prober_open_draft(c->model, a->model, &prober, err)) return false;
     VR_AUTO_OUTCOME o = { 0 };
     struct vr_judge_setup setup = vr_outcome_setup(&ask, &prober);
     bool ok = vr_outcome_start(&ask, &o, err) && vr_outcome_judge(&setup, &o, err);
@@ -201,6 +207,7 @@ static bool try_place(struct placing *p, const struct vr_outcome *so_far, const 
     p->budgets = *p->a->budgets;
     p->left = *p->a;
     p->left.spec = vr_fit_spec(p->a);
+    p->left.head = head_of(p->a);
     memset(p->left.companions, 0, sizeof p->left.companions);
     p->left.machine = &p->machine;
     p->left.budgets = &p->budgets;
@@ -309,6 +316,7 @@ bool vr_companions_place(const struct vr_fit_ask *a, vr_find_fn *find, const voi
     *p = (struct placing){ .a = a, .find = find, .ctx = ctx, .twins = twins };
     struct vr_fit_ask alone = *a;
     alone.spec = vr_fit_spec(a);
+    alone.head = head_of(a);
     memset(alone.companions, 0, sizeof alone.companions);
     if (!find(&alone, ctx, out, err)) return false;
     p->goal = out->optimize;

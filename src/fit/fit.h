@@ -40,13 +40,14 @@ struct vr_fit_ask {
     const struct vr_speeds *speeds;
     struct vr_context context;
     bool flash_auto;
-    bool embeddings;      /* embeddings also from a model that is made for text */
-    enum vr_spec spec;    /* who guesses tokens; a draft model among the companions counts without this */
-    uint32_t n_draft;     /* how many at a time; 0: as many as pay, up to what is usual for the kind */
-    bool tensor_died;     /* split mode tensor is known to end the engine: nobody may choose it but the user */
-    bool tensor_off;      /* … and did so just now: not even the user */
-    double fill;          /* of the context, when speeds are told */
-    uint32_t n_prompt;    /* tokens of the prompt whose speed is told; 0: VR_PROMPT_DEFAULT */
+    bool embeddings;             /* embeddings also from a model that is made for text */
+    enum vr_spec spec;           /* who guesses tokens; a draft model among the companions counts without this */
+    const struct vr_model *head; /* a draft head in a file of its own, placed already: it reads the model's layers */
+    uint32_t n_draft;            /* how many at a time; 0: as many as pay, up to what is usual for the kind */
+    bool tensor_died;            /* split mode tensor is known to end the engine: nobody may choose it but the user */
+    bool tensor_off;             /* … and did so just now: not even the user */
+    double fill;                 /* of the context, when speeds are told */
+    uint32_t n_prompt;           /* tokens of the prompt whose speed is told; 0: VR_PROMPT_DEFAULT */
     uint32_t offload_min; /* tokens of a batch for which the host's weights are sent to a device; 0: VR_OFFLOAD_MIN */
     uint32_t threads;     /* of the host; 0: one per physical core */
     uint64_t spared; /* devices of the machine, one bit each, whose budget was taken away: hardly faster with them */
@@ -158,6 +159,8 @@ bool vr_fit_given(const struct vr_fit_ask *a, const struct vr_given *g, struct v
 /* "PATTERN=DEVICE" taken apart, in place; and whether the pattern is one and finds anything in the model. */
 bool vr_override_split(char *text, const char **pattern, const char **device, struct vr_err *err) VR_MUST_CHECK;
 bool vr_override_check(const struct vr_model *m, const char *pattern, struct vr_err *err) VR_MUST_CHECK;
+/* Whether such a list sends that tensor to a device. */
+bool vr_override_moves(const char *list, const char *tensor);
 /* What common_fit_params makes of the same devices, with the reserve as its margin. */
 bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
 

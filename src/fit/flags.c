@@ -95,5 +95,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struc
     for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
     if (t->spec == VR_SPEC_MTP && !ik)
         vr_buf_addf(out, " --spec-type draft-mtp --spec-draft-n-max %" PRIu32, t->n_draft);
+    if (t->spec == VR_SPEC_EAGLE3 && !ik)
+        vr_buf_addf(out, " --spec-type draft-eagle3 --spec-draft-n-max %" PRIu32, t->n_draft);
     if (t->spec == VR_SPEC_NGRAM && !ik) vr_buf_adds(out, " --spec-type ngram-map-k");
 }

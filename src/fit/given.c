@@ -55,6 +55,23 @@ bool vr_override_split(char *text, const char **pattern, const char **device, st
     return true;
 }
 
+bool vr_override_moves(const char *list, const char *tensor)
+{
+    VR_AUTO_FREE char *text = strdup(list);
+    char *save = NULL;
+    for (char *one = text ? strtok_r(text, ",", &save) : NULL; one; one = strtok_r(NULL, ",", &save)) {
+        const char *pattern, *device;
+        struct vr_err no = { 0 };
+        regex_t re;
+        if (!vr_override_split(one, &pattern, &device, &no) || regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB) != 0)
+            continue;
+        bool match = regexec(&re, tensor, 0, NULL, 0) == 0;
+        regfree(&re);
+        if (match) return strcasecmp(device, "CPU") != 0;
+    }
+    return false;
+}
+
 static bool add_override(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_override *to, char *text,
                          struct vr_err *err)
 {

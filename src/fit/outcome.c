@@ -4,7 +4,11 @@
 
 void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
 
-enum vr_spec vr_fit_spec(const struct vr_fit_ask *a) { return a->companions[VR_DRAFT] ? VR_SPEC_DRAFT : a->spec; }
+enum vr_spec vr_fit_spec(const struct vr_fit_ask *a)
+{
+    const struct vr_model *draft = a->companions[VR_DRAFT];
+    return draft ? vr_spec_of_file(draft->arch) : a->spec;
+}
 
 uint32_t vr_fit_guesses(const struct vr_fit_ask *a)
 {
@@ -20,6 +24,8 @@ struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
     p.embedding_model = vr_model_makes_embeddings(a->model);
     p.embeddings = a->embeddings;
     p.spec = vr_fit_spec(a);
+    p.draft_head = vr_spec_is_head_file(vr_spec_of_file(a->model->arch));
+    if (a->head) p.n_taps = vr_head_taps(a->head, p.taps);
     p.n_draft = a->n_draft;
     p.steer = a->n_draft == 0;
     p.loras = a->loras;

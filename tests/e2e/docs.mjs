@@ -2,7 +2,7 @@
 // whatever it names (files, options, targets of make, sections) is there. UPDATE=1 writes outputs and pictures anew: read the diff.
 //
 // In a ```console block a line "$ COMMAND" is run in tests/e2e/sandbox.mjs; the lines below it are what it prints, if there are any, "…" standing
-// for some of them. What needs root or another machine ("attic$ COMMAND") is run by a test of its own.
+// for some of them. What needs root, another machine ("attic$ COMMAND") or a head of the very model is run by a test of its own.
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
@@ -11,7 +11,7 @@ import { sandbox } from './sandbox.mjs';
 
 const root = path.resolve(import.meta.dirname, '../..'), read = (file) => fs.readFileSync(path.join(root, file), 'utf8');
 const pages = ['README.md', 'CONTRIBUTING.md', ...fs.readdirSync(path.join(root, 'docs')).filter((f) => f.endsWith('.md')).map((f) => `docs/${f}`)];
-const elsewhere = [[/^(sudo )?(apt|dpkg|systemctl)/, 'tests/deb.sh'], [/^(podman|docker) /, 'tests/container.sh'], [/^tools\/engine-upgrade/, 'tests/engine_upgrade.sh']];
+const elsewhere = [[/^(sudo )?(apt|dpkg|systemctl)/, 'tests/deb.sh'], [/^(podman|docker) /, 'tests/container.sh'], [/^tools\/engine-upgrade/, 'tests/engine_upgrade.sh'], [/--draft eagle3\.gguf/, 'tests/e2e/spec.mjs']];
 
 // What depends on the moment or the computer, as in tests/golden/mask.sed.
 const mask = (text) => text.replace(/[0-9,]+ ms\.$/gm, 'N ms.').replace(/(Cached prompts may use a further) [0-9.,]+ \w+ of/g, '$1 N of').replace(/^  host .*$/gm, '  host');

@@ -1,4 +1,4 @@
-// Random plans with someone who guesses (an MTP head, a draft model, n-grams with their earlier states), executed on virtual cards that have not a
+// Random plans with someone who guesses (an MTP head, a draft model, an EAGLE-3 head, n-grams with their earlier states), executed on virtual cards that have not a
 // byte more than they say: what is loaded is what was planned, no card holds more than its budget, and streams that guess do not change that. Cards
 // are small enough for most models to be spread, or partly on the host. PLANS=1000 SEED=1 makes more of them (1.5 s of processor time each).
 import { done, machine, makeModel, must, same, test, up } from './real.mjs';
@@ -14,10 +14,15 @@ const plain = [['--layers', 12, '--embd', 384, '--ff', 768, '--heads', 6], ['--l
   .map((shape, i) => makeModel(`plain-${i}`, '--calm', ...shape));
 const drafts = [['--layers', 1], ['--layers', 3, '--embd', 256, '--type', 'q8_0']].map((shape, i) => makeModel(`draft-${i}`, '--calm', ...shape));
 
+const eagles = [ // and the model of each
+  [plain[0], '--layers', 12, '--embd', 384, '--heads', 6, '--kv', 6, '--known', 300], [plain[1], '--layers', 16, '--embd', 256, '--kv', 4, '--own-input', '--type', 'q8_0'], [headed[0], '--layers', 9, '--embd', 256, '--kv', 4],
+].map(([model, ...shape], i) => [model, makeModel(`eagle-${i}`, '--arch', 'eagle3', '--calm', ...shape)]);
+
 function randomPlan() {
-  const kind = any(['mtp', 'mtp', 'draft', 'draft', 'ngram']), model = kind === 'mtp' ? any(headed) : kind === 'draft' ? any(plain) : any([...headed, ...plain]);
+  const kind = any(['mtp', 'mtp', 'draft', 'draft', 'eagle3', 'eagle3', 'ngram']), [target, eagle] = kind === 'eagle3' ? any(eagles) : [];
+  const model = target ?? (kind === 'mtp' ? any(headed) : kind === 'draft' ? any(plain) : any([...headed, ...plain]));
   const args = ['--machine', machine(...Array.from({ length: 1 + draw(4) }, () => 10 + draw(50))), '--reserve-mib', '1', '--host-weights', 'pinned', '--n-ctx', any([512, 1024, 3000, 4096]),
-    '--n-seq', any([1, 1, 2, 3, 4, 6]), '--n-ubatch', any([32, 64, 128, 512]), '--n-draft', 1 + draw(7), ...(kind === 'draft' ? ['--draft', any(drafts)] : ['--spec', kind])];
+    '--n-seq', any([1, 1, 2, 3, 4, 6]), '--n-ubatch', any([32, 64, 128, 512]), '--n-draft', 1 + draw(7), ...(kind === 'draft' ? ['--draft', any(drafts)] : ['--spec', kind]), ...(eagle ? ['--draft', eagle] : [])];
   const cache = any(['f16', 'f16', 'q8_0', 'f32']);
   args.push('--cache-type-k', cache, '--cache-type-v', cache, '--flash-attn', cache === 'q8_0' ? 'on' : any(['on', 'off']));
   return { kind, model, args: args.map(String) };

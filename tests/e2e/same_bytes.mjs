@@ -16,6 +16,8 @@ const adapter2 = makeModel('adapter2', '--layers', 12, '--embd', 384, '--ff', 76
 const adapter3 = makeModel('adapter3', '--layers', 16, '--embd', 256, '--ff', 512, '--experts', 8, '--used', 2, '--lora', 8);
 const seer = makeModel('seer', '--layers', 6, '--embd', 64, '--arch', 'qwen2vl');
 const guesser = makeModel('guesser', '--arch', 'qwen35', '--mtp', 1, '--layers', 9, '--embd', 256, '--ff', 1024);
+const quad = ['--layers', 6, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 4, '--vocab', 2048];
+const target = makeModel('target', ...quad), eagle = makeModel('eagle', ...quad, '--arch', 'eagle3', '--known', 1000), eagle_own = makeModel('eagle_own', ...quad, '--arch', 'eagle3', '--own-input', '--type', 'q8_0');
 const mmproj = makeMmproj('mmproj', '--width', 64);
 
 const three = ['--machine', machine(24, 18, 22), '--reserve-mib', '1'];
@@ -59,6 +61,12 @@ const rows = {
   'all prompts with the weights on the host': [moe, [...tight, '--n-ubatch', '256', '--offload-min-batch', '1024']],
   'weights sent for two tokens': [dense, [...roomy, '--n-gpu-layers', '9', '--n-seq', '4', '--offload-min-batch', '2']],
   'planned for prompts': [moe, [...tight, '--optimize', 'prefill', '--n-ctx', '4096']],
+  'an EAGLE-3 head': [target, [...roomy, '--draft', eagle]],
+  'an EAGLE-3 head, few and small batches': [target, [...three, '--draft', eagle_own, '--n-seq', '6', '--n-batch', '32', '--n-ubatch', '16']],
+  'an EAGLE-3 head, no flash attention': [target, ['--machine', machine(60, 50), '--reserve-mib', '1', '--draft', eagle, '--flash-attn', 'off', '--n-seq', '4', '--n-batch', '2048', '--n-ubatch', '512']],
+  'an EAGLE-3 head of a hybrid model': [makeModel('hybrid', '--arch', 'qwen35', '--layers', 9, '--embd', 256, '--ff', 1024, '--vocab', 2048), [...roomy, '--draft', eagle, '--n-seq', '2']],
+  'an EAGLE-3 head, some layers on the host': [target, [...roomy, '--draft', eagle_own, '--n-gpu-layers', '4', '--n-ubatch', '64']],
+  'an EAGLE-3 head, the host alone': [target, [...none, '--draft', eagle, '--n-seq', '3', '--n-ubatch', '256']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 
@@ -90,6 +98,7 @@ for (const [name, [model, args]] of Object.entries(rows))
     if (!draft) return;
     const there = draft.device === 'host' ? ready.draft.host : ready.draft.devices.find((d) => d.name === draft.device);
     same(kinds(there), kinds(draft), 'the draft');
+    if (draft.device !== 'host') same(kinds(ready.draft.host).reduce((a, b) => a + b), draft.host_bytes, 'the draft on the host');
   });
 
 // The host's weights are then a range of the file, from the first to the last that is not on a card, and take no memory of their own.

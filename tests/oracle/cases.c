@@ -399,7 +399,7 @@ bool oracle_tensor_cases(const char *fixtures, size_t n, uint64_t seed)
     return ok;
 }
 
-/* --- MTP heads and drafts --- */
+/* --- MTP heads, EAGLE-3 heads and drafts --- */
 
 /* Hybrid models with a head, of the sizes that there are and of odd ones. */
 static void make_headed(char *name, size_t n, size_t *n_layers)
@@ -451,6 +451,48 @@ static json_t *head_case(json_t *rig, size_t i)
     return c;
 }
 
+/* A model that an EAGLE-3 head reads: of the kinds that give out their layers, hybrid ones among them. */
+static json_t *tapped_case(json_t *rig, size_t i)
+{
+    static const int shapes[][5] = {
+        { 32, 4096, 32, 8, 14336 }, { 36, 2560, 32, 8, 9728 }, { 9, 640, 5, 1, 1280 }, { 3, 384, 3, 3, 992 }
+    };
+    static const char *const types[] = { "q8_0", "q4_0", "f16" }, *const archs[] = { "llama", "qwen3", "qwen35" };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256];
+    snprintf(name, sizeof(name),
+             "made:--arch %s --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072",
+             archs[draw(COUNT(archs))], s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))],
+             2048 + (int)draw(30000));
+    json_t *c = json_pack("{sisssOs[iii]}", "id", (int)i, "model", name, "devices", rig, "taps", chance(50) ? 1 : 0,
+                          s[0] / 2, s[0] - 1);
+    add_placement(c, add_order(c, json_array_size(rig)), (size_t)s[0]);
+    add_bool(c, "pipeline", true, 25);
+    json_object_set_new(c, "n_outputs", json_integer(4 * add_guesser_context(c)));
+    return c;
+}
+
+/* An EAGLE-3 head with embeddings of its own. Its micro-batches are small, and all of their rows have logits. */
+static json_t *eagle3_case(json_t *rig, size_t i)
+{
+    static const int shapes[][3] = { { 4096, 32, 14336 }, { 2560, 20, 9728 }, { 384, 3, 992 } };
+    static const char *const types[] = { "q8_0", "q4_0", "f16" };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256], known[32] = "";
+    int vocab = 2048 + (int)draw(30000);
+    if (chance(70)) snprintf(known, sizeof known, " --known %d", vocab / 4);
+    snprintf(name, sizeof(name),
+             "made:--arch eagle3 --own-input --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072%s",
+             s[0], s[1], s[1], s[2], types[draw(COUNT(types))], vocab, known);
+    json_t *c = json_pack("{sisssOsbsb}", "id", (int)i, "model", name, "devices", rig, "draft", 1, "eagle3", 1);
+    json_object_set_new(c, "order", json_pack("[i]", (int)draw(json_array_size(rig))));
+    add_guesser_context(c);
+    if (json_integer_value(json_object_get(c, "n_ubatch")) > 128) json_object_set_new(c, "n_ubatch", json_integer(128));
+    json_object_set_new(c, "n_batch", json_integer(128));
+    json_object_set_new(c, "n_outputs", json_integer(128));
+    return c;
+}
+
 /* Whole, on one device; its cache is f16 whatever the other model has. */
 static json_t *draft_case(json_t *rig, size_t i)
 {
@@ -477,7 +519,9 @@ bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed)
     for (size_t i = 0; i < n; i++) {
         state = seed * 0x2545f4914f6cdd1du + i;
         state = draw(UINT64_MAX);
-        json_t *rig = rigs[i % n_rigs], *c = i / n_rigs % 3 == 2 ? draft_case(rig, i) : head_case(rig, i);
+        json_t *rig = rigs[i % n_rigs],
+               *(*const makers[])(json_t *, size_t) = { head_case, tapped_case, draft_case, head_case, eagle3_case };
+        json_t *c = makers[i / n_rigs % COUNT(makers)](rig, i);
         json_dumpf(c, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(c);

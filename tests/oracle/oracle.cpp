@@ -424,6 +424,11 @@ static void run_guesser_case(const target &t, json_t *c, const char *path, json_
     json_t *unused = json_object();
     bool guesses = get_int(c, "guesses", 0);
     if (guesses) llama_set_embeddings_nextn(ctx, true, false);
+    if (get_int(c, "eagle3", 0)) llama_set_embeddings_nextn(ctx, true, true);
+    json_t *tap;
+    size_t k;
+    json_array_foreach(json_object_get(c, "taps"), k, tap)
+        llama_set_embeddings_layer_inp(ctx, (uint32_t)json_integer_value(tap), true);
     reserve(c, ctx, unused);
     count(ctx, machine, true, &sum);
     if (guesses) {
@@ -449,7 +454,8 @@ static void run_case(const target &t, json_t *c, const char *path, json_t *answe
 {
     setenv("GGML_OP_OFFLOAD_MIN_BATCH", std::to_string(get_int(c, "offload_min", 32)).c_str(), 1);
     if (is_tensor(c)) return run_tensor_case(t, c, path, answer);
-    if (get_int(c, "guesses", 0) || get_int(c, "draft", 0)) return run_guesser_case(t, c, path, answer);
+    if (get_int(c, "guesses", 0) || get_int(c, "draft", 0) || json_object_get(c, "taps"))
+        return run_guesser_case(t, c, path, answer);
     std::vector<ggml_backend_dev_t> machine = add_devices(t, get_devices(c));
     llama_model *model = load(t, c, path, machine);
     if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");

@@ -15,6 +15,7 @@
  *     kv_unified swa_full op_offload offload_kqv pipeline     true or false; pipeline false adds an override that
  *                    matches nothing, which is how llama.cpp is told to do without
  *     draft          true: this model guesses for another; it is whole on the one device of order
+ *     eagle3         true: and it is an EAGLE-3 head;   taps  [1,5,9]: such a head reads these layers of the model
  * With guesses there is a second context for the head. What is compared with it, and with a draft, is the dry run that
  * plans are proven by (engine/probe), and of the host only contexts and graphs.
  * In split mode tensor the CUDA backend loads for real, over memory that nobody may touch, and computes a prompt whose
@@ -45,7 +46,7 @@ struct oracle_device {
  * message on stderr when the fixtures cannot be read. */
 bool oracle_cases(const char *fixtures, size_t n, uint64_t seed, bool cuda12);
 bool oracle_tensor_cases(const char *fixtures, size_t n, uint64_t seed);  /* of split mode tensor */
-bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed); /* of MTP heads and drafts, on every rig */
+bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed); /* of heads and drafts, on every rig */
 
 /* Header-only fixtures grown to their full (sparse) size in a new directory under $TMPDIR. */
 struct oracle_models {

@@ -98,6 +98,8 @@ void oracle_probe(void *oracle_case, const char *path, const struct oracle_devic
     read_context(c, p);
     size_t only = p->n_order ? p->order[0] : 0;
     bool draft = number(c, "draft", 0);
+    if (number(c, "eagle3", 0)) p->spec = VR_SPEC_EAGLE3;
+    json_array_foreach(json_object_get(c, "taps"), i, v) p->taps[p->n_taps++] = (uint32_t)json_integer_value(v);
     if (draft) *p = vr_draft_params(p, &specs[only]);
 
     struct vr_err err = { 0 };

@@ -5,7 +5,7 @@
  *                    [--ctx 8192] [--type f16] [--template tools|think|none|{{Jinja}}] [--embedding] [--seed 1]
  *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|qwen35|mamba|deepseek2] [--window 512] [--hollow]
  *                    [--no-tokenizer] [--pre gpt-2] [--rerank none|TEMPLATE] [--lora RANK] [--fim] [--mtp 0] [--calm]
- *                    [--family]
+ *                    [--family] [--known 0] [--own-input]
  *
  * The architectures are one of each kind of memory: attention, the same with positions of three dimensions, sliding
  * window, hybrid (a recurrent state in two of three layers), recurrent, and MLA.
@@ -16,7 +16,11 @@
  * so that it need not be small. With --mtp 1 (qwen35) there is one layer more, a head for multi-token prediction. With
  * --calm layers change little: a token mostly says which one follows, the text soon repeats itself, and the head, which
  * knows the token, is often right. With --family the output does not depend on the number of layers, so that a model
- * with fewer of them is a draft for a calm one. */
+ * with fewer of them is a draft for a calm one.
+ * --arch eagle3 makes an EAGLE-3 head for a model with the same options. With --calm --family it looks a token up, pays
+ * attention to that and says what the model's output says of it, as calm layers do. It knows the first --known tokens
+ * (0: all), and has token embeddings of its own with --own-input. Its keys and values need as many heads as its
+ * queries. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,9 +33,9 @@
 #include <gguf.h>
 
 static struct {
-    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp;
+    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known;
     const char *type, *template, *arch, *pre, *rerank;
-    bool embedding, hollow, no_tokenizer, fim, calm, family;
+    bool embedding, hollow, no_tokenizer, fim, calm, family, own_input;
 } opt = { .layers = 6,
           .embd = 128,
           .heads = 4,
@@ -107,7 +111,12 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
     int64_t rows = opt.hollow ? 0 : ggml_nelements(t) / a;
     bool decay = strstr(name, ".ssm_a") && !strstr(name, ".ssm_alpha"); /* a state that fades, and slowly */
     bool branch = strstr(name, "attn_output") || strstr(name, "ssm_out") || strstr(name, "ffn_down");
-    bool joint = strstr(name, "eh_proj");
+    bool joint = strstr(name, "eh_proj"), eagle = opt.calm && strcmp(opt.arch, "eagle3") == 0;
+    float self = !eagle || !strstr(name, "attn_")                     ? 0
+                 : strstr(name, "attn_q.") || strstr(name, "attn_k.") ? 2
+                 : strstr(name, "attn_v.")                            ? 1
+                 : strstr(name, "attn_output.")                       ? 4
+                                                                      : 0;
     float *row = malloc((size_t)a * sizeof *row);
     for (int64_t r = 0; row && r < rows; r++) {
         for (long i = 0; i < a; i++) {
@@ -116,7 +125,9 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
             if (opt.calm && (branch || joint)) noise *= 0.08f / sqrtf((float)opt.embd); /* as little for wide ones */
             row[i] = decay ? -0.02f * (1 + noise) : b == 0 ? 1 + noise / 8 : noise / sqrtf((float)a) * 4;
         }
-        if (opt.calm && joint && r < a) row[r] += 1; /* the token's embedding comes first */
+        if (opt.calm && joint && r < a) row[r] += 1;               /* the token's embedding comes first */
+        if (eagle && (self > 0 || strcmp(name, "fc.weight") == 0)) /* an identity, and little noise */
+            for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i == r ? self : 0);
         ggml_quantize_chunk(type, row, (char *)t->data + (size_t)r * ggml_row_size(type, a), 0, 1, a, NULL);
     }
     free(row);
@@ -428,6 +439,36 @@ static void add_lora(struct maker *m)
     add(m, "output.weight.lora_b", m->type, opt.lora, opt.vocab, 0);
 }
 
+/* Which layers it reads, and what else an EAGLE-3 head is. */
+static void add_eagle3(struct maker *m)
+{
+    const int32_t taps[] = { 1, (int32_t)opt.layers / 2, (int32_t)opt.layers - 1 };
+    long known = opt.known ? opt.known : opt.vocab;
+    gguf_set_arr_data(m->gguf, "eagle3.target_layers", GGUF_TYPE_INT32, taps, 3);
+    set_u32(m->gguf, "target_hidden_size", opt.embd);
+    set_u32(m->gguf, "block_count", 1);
+    gguf_set_val_bool(m->gguf, "eagle3.norm_before_residual", true);
+    if (opt.own_input) add(m, "token_embd.weight", m->type, opt.embd, opt.vocab, 0);
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },   { "attn_norm_2", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "attn_q", m->type, 2 * opt.embd, opt.embd, 0, true }, { "attn_k", m->type, 2 * opt.embd, opt.embd, 0, true },
+        { "attn_v", m->type, 2 * opt.embd, opt.embd, 0, true }, { "attn_output", m->type, opt.embd, opt.embd, 0, true },
+    };
+    ADD_ROWS(m, 0, rows);
+    add_ffn(m, 0);
+    add(m, "fc.weight", m->type, 3 * opt.embd, opt.embd, 0);
+    if (opt.known) {
+        struct ggml_tensor *t = ggml_new_tensor_1d(m->ctx, GGML_TYPE_I64, known);
+        if (!t) fail("out of memory");
+        ggml_set_name(t, "d2t");
+        for (int64_t i = 0; i < known && !opt.hollow; i++) ((int64_t *)t->data)[i] = i;
+        gguf_add_tensor(m->gguf, t);
+    }
+    m->random = ~(uint32_t)opt.seed;
+    add(m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
+    add(m, "output.weight", m->type, opt.embd, known, 0);
+}
+
 static void add_model(struct maker *m)
 {
     add_settings(m->gguf);
@@ -435,6 +476,10 @@ static void add_model(struct maker *m)
         gguf_set_val_str(m->gguf, "tokenizer.ggml.model", "no_vocab");
     else
         add_vocabulary(m);
+    if (is_arch("eagle3")) {
+        add_eagle3(m);
+        return;
+    }
     add(m, "token_embd.weight", m->type, opt.embd, opt.vocab, 0);
     for (long il = 0; il < opt.layers; il++) add_layer(m, il);
     for (long il = 0; il < opt.mtp; il++) add_head(m, opt.layers + il);
@@ -455,7 +500,7 @@ static long *option(const char *name)
                  { "--kv", &opt.kv },         { "--ff", &opt.ff },         { "--experts", &opt.experts },
                  { "--used", &opt.used },     { "--vocab", &opt.vocab },   { "--ctx", &opt.ctx },
                  { "--seed", &opt.seed },     { "--window", &opt.window }, { "--lora", &opt.lora },
-                 { "--mtp", &opt.mtp } };
+                 { "--mtp", &opt.mtp },       { "--known", &opt.known } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].value;
     return NULL;
@@ -475,6 +520,8 @@ static void read_options(int argc, char **argv)
             opt.calm = true;
         else if (strcmp(argv[i], "--family") == 0)
             opt.family = true;
+        else if (strcmp(argv[i], "--own-input") == 0)
+            opt.own_input = true;
         else if (strcmp(argv[i], "--no-tokenizer") == 0)
             opt.no_tokenizer = true;
         else if (i + 1 == argc)

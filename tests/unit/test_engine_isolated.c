@@ -115,7 +115,7 @@ static void test_failures(void **state)
         { { .fn = leaves }, VR_EENGINE, "the job failed (exited with status 0)" },
         { { .fn = brings_too_much, .max_bytes = 4999 }, VR_EENGINE, "the job failed (wrote more than " },
         { { .fn = runs_out }, VR_ENOMEM, "collecting a result" },
-        { { .fn = leaves, .of = "m.gguf", .pass_fd = 9999 },
+        { { .fn = leaves, .of = "m.gguf", .pass_fds = { 9999 } },
           VR_EINTERNAL,
           "m.gguf: descriptor 9999 cannot be passed to a child process" },
     };

@@ -237,6 +237,31 @@ static json_t *run(const char *command, const char *options, const char *rig, co
     return NULL;
 }
 
+/* A draft head has small micro-batches, with logits for all of their tokens, and is given no more features at once than
+ * its graph has room for. */
+static void test_draft_head(void **state)
+{
+    (void)state;
+    struct vr_load_params p = vr_load_params_default();
+    p.spec = VR_SPEC_EAGLE3;
+    p.context.n_ctx = 4096, p.context.n_seq = 4, p.context.n_batch = 2048, p.context.n_ubatch = 512;
+    p.taps[0] = 3, p.n_taps = 3;
+    vr_load_params_settle(&p);
+    struct vr_load_params h = vr_draft_params(&p, NULL);
+    vr_load_params_settle(&h);
+    assert_true(h.draft_head && h.n_taps == 0 && h.spec == VR_SPEC_OFF && h.context.n_rollback == 0);
+    assert_true(h.context.n_ubatch < 512 && h.context.n_batch == h.context.n_ubatch);
+    assert_int_equal(h.n_outputs, h.context.n_batch);
+    assert_int_equal(p.n_outputs, 4 + 4 * 3);
+    p.spec = VR_SPEC_DRAFT;
+    h = vr_draft_params(&p, NULL);
+    assert_true(!h.draft_head && h.context.n_ubatch == 512 && h.context.n_batch == 2048);
+    static const uint32_t rows[][4] = { { 128, 3 * 64, 64, 42 }, { 128, 3 * 64, 32, 21 }, { 2, 3 * 64, 64, 1 },
+                                        { 128, 64, 64, 128 },    { 128, 32, 64, 128 },    { 128, 0, 64, 128 } };
+    for (size_t i = 0; i < VR_COUNT(rows); i++)
+        assert_int_equal(vr_head_rows(rows[i][0], rows[i][1], rows[i][2]), rows[i][3]);
+}
+
 static void assert_bytes(const struct vr_use *u, const json_t *told, const char *what, const char *which)
 {
     const char *const kinds[] = { "model_bytes", "context_bytes", "compute_bytes" };
@@ -349,9 +374,10 @@ static void test_any_file_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules),          cmocka_unit_test(test_embedding_models),
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_messages_refused),
-        cmocka_unit_test(test_sent_is_proven), cmocka_unit_test(test_any_file_name),
+        cmocka_unit_test(test_draft_head),       cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_embedding_models), cmocka_unit_test(test_round_trip),
+        cmocka_unit_test(test_messages_refused), cmocka_unit_test(test_sent_is_proven),
+        cmocka_unit_test(test_any_file_name),
     };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

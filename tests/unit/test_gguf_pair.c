@@ -1,6 +1,7 @@
 /* Drafts, mmprojs and adapters that do not belong to a model are refused, each with its reason. */
 #include "test.h"
 
+#include "gguf/head.h"
 #include "gguf/pair.h"
 #include "gguf_maker.h"
 #include "scratch.h"
@@ -11,6 +12,7 @@ struct vocabulary {
     int add_bos; /* -1: not said */
     uint32_t bos;
     const char *layer; /* a further tensor of layer 0; NULL: none */
+    uint32_t layers;   /* 0: one */
 };
 
 static const struct vocabulary usual = { "llama", "gpt2", "w", 300, 1, 7, NULL };
@@ -26,7 +28,7 @@ static struct vr_model *make(const char *path, const struct vocabulary *v)
     mk_u32(&g, "tokenizer.ggml.bos_token_id", v->bos);
     char key[64];
     snprintf(key, sizeof key, "%s.block_count", v->arch);
-    mk_u32(&g, key, 1);
+    mk_u32(&g, key, v->layers ? v->layers : 1);
     snprintf(key, sizeof key, "%s.embedding_length", v->arch);
     mk_u32(&g, key, 64);
     mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, 64, v->n ? v->n : 300, 0);
@@ -62,7 +64,10 @@ static void test_drafts(void **state)
         { "says nothing", { "llama", "gpt2", "w", 300, -1, 8, NULL }, NULL },
         { "no words", { "llama", "gpt2", "w", 0, 1, 7, NULL }, NULL },
         { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be rolled back" },
-        { "half a model", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "is a 'eagle3' draft head" },
+        { "half a model", { "dflash", "gpt2", "w", 300, 1, 7, NULL }, "is a DFlash head" },
+        { "another", { "dflash", "gpt2", "w", 300, 1, 7, "markov_w1.weight" }, "is a DSpark head" },
+        { "a third", { "gemma4-assistant", "gpt2", "w", 300, 1, 7, NULL }, "is a Gemma 4 assistant" },
+        { "a head that says nothing", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "names three layers" },
         { "an mmproj", { "clip", "gpt2", "w", 300, 1, 7, NULL }, "give it with --mmproj" },
     };
     const char *a = scratch("model.gguf"), *b = scratch("draft.gguf");
@@ -132,6 +137,100 @@ static void test_mmproj(void **state)
     assert_non_null(strstr(err.msg, "is a 'llama' model, not a vision projector (mmproj)"));
     assert_false(vr_pair_width(m, vision, 128, &err));
     assert_non_null(strstr(err.msg, "have 128 dimensions, those of some model have 64"));
+}
+
+/* An EAGLE-3 head. What is 0 is left out, but for layers. */
+struct head {
+    int32_t taps[4];
+    size_t n_taps;
+    uint32_t reads, width, layers; /* the model's dimensions, its own, its layers */
+    size_t n_tokens;
+    uint64_t own_input, output; /* rows */
+    uint64_t known;             /* of d2t */
+    int64_t last;               /* the token that the last of them stands for */
+};
+
+static struct vr_model *make_head(const char *path, const struct head *h)
+{
+    MK_AUTO g = { 0 };
+    mk_str(&g, "general.architecture", "eagle3");
+    mk_str(&g, "tokenizer.ggml.model", "gpt2");
+    mk_vocab(&g, "tokenizer.ggml.tokens", "w", h->n_tokens);
+    if (h->n_taps) mk_i32s(&g, "eagle3.target_layers", h->taps, h->n_taps);
+    if (h->reads) mk_u32(&g, "eagle3.target_hidden_size", h->reads);
+    mk_u32(&g, "eagle3.block_count", h->layers);
+    mk_u32(&g, "eagle3.embedding_length", h->width);
+    mk_tensor(&g, "fc.weight", VR_TYPE_F16, (uint64_t)3 * 64, h->width, 0);
+    if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
+    if (h->output) mk_tensor(&g, "output.weight", VR_TYPE_F16, h->width, h->output, 0);
+    if (h->known) mk_tensor(&g, "d2t", (uint32_t)vr_type_by_name("i64"), h->known, 0, 0);
+    mk_write(&g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    const struct vr_tensor *map = vr_model_tensor(m, "d2t");
+    VR_AUTO_FCLOSE FILE *f = map ? fopen(path, "r+b") : NULL;
+    if (f && (fseek(f, (long)(map->offset + 8 * (h->known - 1)), SEEK_SET) != 0 || fwrite(&h->last, 8, 1, f) != 1))
+        fail_msg("cannot write the map");
+    return m;
+}
+
+static void test_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct head head;
+        const char *refusal; /* NULL: it belongs to the model */
+    } rows[] = {
+        { "all tokens", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 300, 0, 0 }, NULL },
+        { "some tokens", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 200, 299 }, NULL },
+        { "narrower, with its own embeddings", { { 0, 1, 3 }, 3, 64, 32, 1, 300, 300, 300, 0, 0 }, NULL },
+        { "narrower, without",
+          { { 0, 1, 3 }, 3, 64, 32, 1, 300, 0, 300, 0, 0 },
+          "has no token embeddings of its own and cannot use those of some model, which have 64 dimensions instead" },
+        { "embeddings that end too early",
+          { { 0, 1, 3 }, 3, 64, 64, 1, 300, 299, 300, 0, 0 },
+          "has embeddings of 299 tokens, and some model has 300" },
+        { "two layers to read", { { 0, 1 }, 2, 64, 64, 1, 300, 0, 300, 0, 0 }, "names three layers that it reads" },
+        { "four", { { 0, 1, 2, 3 }, 4, 64, 64, 1, 300, 0, 300, 0, 0 }, "names three layers that it reads" },
+        { "the output of the last", { { 0, 1, 4 }, 3, 64, 64, 1, 300, 0, 300, 0, 0 }, "layer 4, and some model has 4" },
+        { "no layer", { { 0, -1, 3 }, 3, 64, 64, 1, 300, 0, 300, 0, 0 }, "it reads layer" },
+        { "of a wider model",
+          { { 0, 1, 3 }, 3, 128, 64, 1, 300, 0, 300, 0, 0 },
+          "reads hidden states of 128 dimensions, those of some model have 64" },
+        { "two layers", { { 0, 1, 3 }, 3, 64, 64, 2, 300, 0, 300, 0, 0 }, "has one layer, this one has 2" },
+        { "no output", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 0, 0, 0 }, "no output matrix of its own" },
+        { "a map of another length", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 199, 0 }, "a 64-bit number for each" },
+        { "a map beyond the tokens",
+          { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 200, 300 },
+          "token 199 stands for token 300 of the model (d2t), and some model has 300" },
+        { "a map before them", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 200, -1 }, "token 199 stands for token" },
+        { "one token more", { { 0, 1, 3 }, 3, 64, 64, 1, 301, 0, 301, 0, 0 }, "its vocabulary has 301 tokens" },
+    };
+    struct vocabulary four = usual, phi = usual;
+    four.layers = 4;
+    four.add_bos = phi.add_bos = -1;
+    phi.arch = "phi3";
+    VR_AUTO(vr_model) m = make(scratch("model.gguf"), &four);
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO(vr_model) head = make_head(scratch("head.gguf"), &rows[i].head);
+        struct vr_err err = { 0 };
+        bool ok = vr_pair_draft(m, head, &err);
+        if (ok != !rows[i].refusal || (!ok && !strstr(err.msg, rows[i].refusal)))
+            fail_msg("%s: %s", rows[i].what, ok ? "taken" : err.msg);
+    }
+    struct vr_err err = { 0 };
+    VR_AUTO(vr_model) other = make(scratch("phi.gguf"), &phi);
+    VR_AUTO(vr_model) head = make_head(scratch("head.gguf"), &rows[0].head);
+    assert_false(vr_pair_draft(other, head, &err));
+    assert_non_null(strstr(err.msg, "does not give out the layers of 'phi3' models"));
+    assert_false(vr_pair_model(head, &err));
+    assert_non_null(strstr(err.msg, "this file with --draft"));
+    uint32_t taps[VR_MOST_TAPS];
+    assert_int_equal(vr_head_taps(head, taps), 3);
+    assert_int_equal(taps[2], 3);
+    assert_int_equal(vr_head_taps(m, taps), 0);
 }
 
 struct adapter {
@@ -214,6 +313,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts), cmocka_unit_test(test_one_late_token),
                                         cmocka_unit_test(test_shrunk), cmocka_unit_test(test_mmproj),
-                                        cmocka_unit_test(test_loras) };
+                                        cmocka_unit_test(test_loras),  cmocka_unit_test(test_heads) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

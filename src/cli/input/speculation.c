@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "engine/speculate/steer.h"
+#include "fit/fit.h"
+#include "gguf/head.h"
 #include "memory/footprint.h"
 
 static bool is(const struct vr_options *o, const char *kind) { return strcmp(o->spec, kind) == 0; }
@@ -26,10 +28,34 @@ static bool check_head(const struct vr_options *o, const struct vr_model *m, str
     return true;
 }
 
+/* What --draft names, and what --spec says that it is. */
+static bool check_file(const struct vr_options *o, const struct vr_model *draft, struct vr_err *err)
+{
+    enum vr_spec kind = draft ? vr_spec_of_file(draft->arch) : VR_SPEC_OFF;
+    if (is(o, "draft") && !draft) return vr_fail(err, VR_EUSAGE, "--spec draft needs a draft model: --draft FILE");
+    if (is(o, "eagle3") && kind != VR_SPEC_EAGLE3)
+        return vr_fail(err, VR_EUSAGE, "--spec eagle3 needs an EAGLE-3 head of the model: --draft FILE%s",
+                       draft ? "; the one that is given is a complete model" : "");
+    if (is(o, "draft") && kind != VR_SPEC_DRAFT)
+        return vr_fail(err, VR_EUSAGE, "--spec draft: %s is %s, not a draft model; leave --spec out",
+                       draft->parts[0].path, vr_spec_row(kind)->what);
+    if (!vr_spec_is_head_file(kind)) return true;
+    if (vr_head_shares_input(draft) && o->override_tensor && vr_override_moves(o->override_tensor, "token_embd.weight"))
+        return vr_fail(
+            err, VR_EUSAGE,
+            "--draft: %s uses the token embeddings of the model, which must stay on the host: leave them out "
+            "of --override-tensor",
+            draft->parts[0].path);
+    if (strcmp(o->split_mode, "tensor") == 0)
+        return vr_fail(err, VR_EUSAGE, "--draft: %s does not work with --split-mode tensor: leave one of them out",
+                       vr_spec_row(kind)->what);
+    return true;
+}
+
 bool vr_spec_check(const struct vr_options *o, const struct vr_models *m, struct vr_err *err)
 {
     bool draft = m->companions[VR_DRAFT] != NULL, named = vr_spec_asked(o) != VR_SPEC_OFF;
-    if (is(o, "draft") && !o->draft) return vr_fail(err, VR_EUSAGE, "--spec draft needs a draft model: --draft FILE");
+    if (!check_file(o, m->companions[VR_DRAFT], err)) return false;
     if (draft && named)
         return vr_fail(err, VR_EUSAGE, "--draft and --spec %s contradict each other: leave one of them out", o->spec);
     if (!draft && !named) return true;

@@ -331,7 +331,7 @@ static bool write_load(const struct vr_options *o, const char *template, struct 
 {
     struct vr_load_params *p = &outcome->trial;
     p->model = whole_path(&outcome->arena, o->model);
-    p->draft = whole_path(&outcome->arena, p->spec == VR_SPEC_DRAFT ? o->draft : NULL);
+    p->draft = whole_path(&outcome->arena, vr_spec_row(p->spec)->file ? o->draft : NULL);
     p->mmproj = whole_path(&outcome->arena, o->mmproj);
     struct vr_lora *loras = vr_arena_alloc(&outcome->arena, p->n_loras + 1, sizeof *loras);
     for (size_t i = 0; loras && i < p->n_loras; i++) {

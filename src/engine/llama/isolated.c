@@ -65,7 +65,7 @@ bool vr_isolated_run(const struct vr_isolated *job, struct vr_buf *result, struc
                           .ctx = (void *)(uintptr_t)job,
                           .timeout_ms = job->timeout_ms,
                           .max_output = (job->max_bytes ? job->max_bytes : MOST) + sizeof(struct head),
-                          .pass_fds = { job->pass_fd } };
+                          .pass_fds = { job->pass_fds[0], job->pass_fds[1] } };
     VR_AUTO_CHILD_END end = { 0 };
     struct vr_err why = { 0 };
     struct head h;

@@ -21,7 +21,7 @@ struct vr_isolated {
     bool trusted; /* it reads nothing that others made: not confined */
     int timeout_ms;
     size_t max_bytes; /* of the result; 0: 16 MiB */
-    int pass_fd;      /* stays open in the child; 0: none */
+    int pass_fds[2];  /* stay open in the child; 0: none, and none behind it */
     double *ms;       /* NULL, or how long it took */
 };
 

@@ -123,3 +123,10 @@ struct llama_context_params vr_head_context_params(const struct vr_load_params *
     out.ctx_other = model;
     return out;
 }
+
+struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model)
+{
+    struct llama_context_params out = vr_context_params(p);
+    if (p->draft_head) out.ctx_other = model; /* whose token embeddings it may share */
+    return out;
+}

@@ -25,6 +25,8 @@ void vr_model_params_done(struct vr_model_params *m);
 
 /* Of the second context, for the MTP head of the model whose context is given. */
 struct llama_context_params vr_head_context_params(const struct vr_load_params *p, struct llama_context *model);
+/* Of what drafts, beside the context of the model: `p` is vr_draft_params(). */
+struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model);
 struct llama_context_params vr_context_params(const struct vr_load_params *p);
 
 /* What backends take from the environment: to be set before they are loaded, or virtual GPUs registered. */

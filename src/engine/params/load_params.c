@@ -7,6 +7,9 @@
 /* Rows of logits for embeddings of a text model: they are taken a chunk at a time. */
 #define EMBEDDING_ROWS 64
 
+/* Micro-batches of a draft head in a file of its own. The engine makes it rows of logits for all of their tokens. */
+#define HEAD_UBATCH 128
+
 struct vr_load_params vr_load_params_default(void)
 {
     return (struct vr_load_params){
@@ -70,7 +73,7 @@ static uint32_t rows_of_logits(const struct vr_load_params *p)
     uint32_t streams = c->n_seq < VR_STEER_STREAMS ? c->n_seq : VR_STEER_STREAMS;
     uint32_t rows = p->n_outputs ? p->n_outputs : c->n_seq + (p->spec ? streams * p->n_draft : 0);
     if (p->embeddings && rows < EMBEDDING_ROWS) rows = EMBEDDING_ROWS;
-    if (p->embedding_model || rows > c->n_batch) rows = c->n_batch;
+    if (p->embedding_model || p->draft_head || rows > c->n_batch) rows = c->n_batch;
     return rows < c->n_seq ? c->n_seq : rows;
 }
 
@@ -122,9 +125,13 @@ bool vr_model_has_mtp(const struct vr_model *m) { return m->n_layers_mtp > 0 && 
 
 /* --- the draft --- */
 
-struct vr_context vr_draft_context(const struct vr_context *c)
+struct vr_context vr_draft_context(const struct vr_context *c, enum vr_spec kind)
 {
     struct vr_context d = *c;
+    if (vr_spec_is_head_file(kind)) {
+        if (d.n_batch == 0 || d.n_batch > HEAD_UBATCH) d.n_batch = HEAD_UBATCH;
+        if (d.n_ubatch == 0 || d.n_ubatch > HEAD_UBATCH) d.n_ubatch = HEAD_UBATCH;
+    }
     d.type_k = d.type_v = VR_TYPE_F16;
     d.n_rollback = 0;
     d.mtp = d.load_mtp = false;
@@ -144,18 +151,26 @@ struct vr_load_params vr_draft_params(const struct vr_load_params *p, const stru
     d.n_overrides = 0;
     d.n_loras = 0;
     d.pipeline = all.pipeline;
-    d.context = vr_draft_context(&p->context);
+    d.context = vr_draft_context(&p->context, p->spec);
     d.n_outputs = 0;
     d.embeddings = false;
+    d.draft_head = vr_spec_is_head_file(p->spec);
+    d.n_taps = 0;
     d.spec = VR_SPEC_OFF;
     d.model = p->draft;
     return d;
 }
 
+uint32_t vr_head_rows(uint32_t n_ubatch, uint32_t wide, uint32_t width)
+{
+    uint64_t rows = wide ? (uint64_t)n_ubatch * width / wide : n_ubatch;
+    return rows == 0 ? 1 : rows < n_ubatch ? (uint32_t)rows : n_ubatch;
+}
+
 struct vr_load_params vr_head_params(const struct vr_load_params *p)
 {
     struct vr_load_params h = *p;
-    h.context = vr_draft_context(&p->context);
+    h.context = vr_draft_context(&p->context, p->spec);
     h.n_outputs = 0;
     h.embeddings = false;
     h.spec = VR_SPEC_OFF;

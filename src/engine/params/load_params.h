@@ -11,6 +11,7 @@
 
 #include "engine/speculate/kinds.h"
 #include "engine/vgpu/vgpu_spec.h"
+#include "gguf/head.h"
 #include "gguf/model.h"
 #include "memory/footprint.h"
 #include "tunnel/hello.h"
@@ -75,6 +76,9 @@ struct vr_load_params {
     enum vr_spec spec;    /* speculative decoding: who guesses … */
     uint32_t n_draft;     /* … how many tokens at a time for each stream, at most; 0: as is usual for the kind */
     bool steer;           /* fewer where they do not pay; false: always n_draft */
+    bool draft_head;      /* this is a draft head in a file of its own, beside the model that it reads */
+    uint32_t taps[VR_MOST_TAPS]; /* the layers whose input such a head reads, of the model's own */
+    size_t n_taps;
     const struct vr_lora *loras;
     size_t n_loras; /* VR_MOST_LORAS at most */
 
@@ -116,8 +120,11 @@ bool vr_model_makes_embeddings(const struct vr_model *m);
 bool vr_arch_has_mtp(const char *arch);
 bool vr_model_has_mtp(const struct vr_model *m);
 
-/* The context of a model that drafts for one with context `c`: as many tokens and sequences, an f16 cache. */
-struct vr_context vr_draft_context(const struct vr_context *c);
+/* The context of what drafts as `kind` for a model with context `c`: as many tokens and sequences, an f16 cache. */
+struct vr_context vr_draft_context(const struct vr_context *c, enum vr_spec kind);
+/* Of a draft head: rows of features that it is given at once, so that they take no more than what its graph is reserved
+ * for: `wide` values each, beside `width` of each token of its micro-batches. */
+uint32_t vr_head_rows(uint32_t n_ubatch, uint32_t wide, uint32_t width);
 /* How the draft of `p` is loaded: whole, on `device` (NULL: the CPU). */
 struct vr_load_params vr_draft_params(const struct vr_load_params *p, const struct vr_vgpu_spec *device);
 /* The second context of a model whose MTP head guesses. */

@@ -67,6 +67,17 @@ bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_e
     return out->fd >= 0;
 }
 
+bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m, struct vr_prober *out,
+                          struct vr_err *err)
+{
+    if (!vr_prober_open(draft, out, err)) return false;
+    if (!vr_spec_is_head_file(vr_spec_of_file(draft->arch))) return true;
+    int fd = vr_model_strip(m, err);
+    if (fd < 0) return vr_prober_close(out), false;
+    out->beside_fd = fd;
+    return true;
+}
+
 void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out)
 {
     *out = (struct vr_prober){ .path = mmproj->parts[0].path, .mmproj = true, .file_bytes = mmproj->tensor_bytes };
@@ -77,6 +88,7 @@ void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out)
 void vr_prober_close(struct vr_prober *p)
 {
     if (p->fd > 0) close(p->fd);
+    if (p->beside_fd > 0) close(p->beside_fd);
     *p = (struct vr_prober){ .fd = -1 };
 }
 
@@ -273,6 +285,43 @@ static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, 
     return true;
 }
 
+/* The model that a draft head reads, whose token embeddings it may share: on the host, as these always are. */
+static struct llama_context *open_beside(int fd, struct vr_err *err)
+{
+    struct vr_load_params p = vr_load_params_default();
+    VR_AUTO_MODEL_PARAMS m = { 0 };
+    char path[64];
+    p.context.n_ctx = p.context.n_batch = p.context.n_ubatch = 64;
+    if (!vr_model_params_fill(&p, NULL, &m, err)) return NULL;
+    m.model.no_alloc = true;
+    m.model.load_mode = LLAMA_LOAD_MODE_NONE;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    struct llama_model *model = llama_model_load_from_file(path, m.model);
+    struct llama_context *ctx = model ? llama_init_from_model(model, vr_context_params(&p)) : NULL;
+    if (!ctx) vr_fail(err, VR_EENGINE, "the engine cannot load the model that the draft head reads");
+    return ctx;
+}
+
+/* Without devices of ours, what the engine allocated: the figure that it reports is of the graph as it was before the
+ * model gave out hidden states. */
+static uint64_t sched_bytes(struct llama_context *ctx)
+{
+    ggml_backend_sched_t sched = vr_bridge_sched(ctx);
+    uint64_t bytes = 0;
+    for (int i = 0; i < ggml_backend_sched_get_n_backends(sched); i++)
+        bytes += ggml_backend_sched_get_buffer_size(sched, ggml_backend_sched_get_backend(sched, i));
+    return bytes;
+}
+
+/* Host memory for what a model gives out to a head, and a head to us, once it is computed. */
+static void add_given_out(struct llama_context *ctx, const struct vr_load_params *l, struct vr_proof *p)
+{
+    const struct llama_model *m = llama_get_model(ctx);
+    uint64_t width = (uint64_t)llama_model_n_embd(m), vocab = (uint64_t)llama_vocab_n_tokens(llama_model_get_vocab(m));
+    if (l->draft_head) p->output_bytes = llama_n_ubatch(ctx) * (vocab + width) * sizeof(float);
+    p->output_bytes += (uint64_t)l->n_taps * width * llama_n_batch(ctx) * sizeof(float);
+}
+
 /* Pictures are not a context's business: weights and the graph of one picture, on one device. */
 static bool measure_mmproj(const struct question *q, struct vr_proof *p, struct vr_err *err)
 {
@@ -334,12 +383,16 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
 {
     if (q->prober->mmproj) return measure_mmproj(q, p, err);
     struct setup s = { 0 };
+    const struct vr_load_params *l = &q->trial->load;
     if (!prepare(q, &s, err)) return false;
     struct llama_model *model = llama_model_load_from_file(s.path, s.model.model);
     if (!model) return vr_fail(err, VR_EENGINE, "the engine cannot load this model");
     uint64_t pinned;
     struct vr_loras *loras = load_loras(&q->trial->load, model, p, &pinned, err);
     if (!loras && q->trial->load.n_loras) return false;
+    struct llama_context *beside = NULL;
+    if (q->prober->beside_fd && !(beside = open_beside(q->prober->beside_fd, err))) return false;
+    s.context = vr_draft_context_params(&q->trial->load, beside);
     struct llama_context *ctx = llama_init_from_model(model, s.context);
     if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
     p->n_devices = q->trial->load.n_devices;
@@ -347,15 +400,19 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     p->n_copies = (uint32_t)ggml_backend_sched_get_n_copies(vr_bridge_sched(ctx));
     p->pipeline = p->n_copies > 1;
     struct vr_slices slices = { 0 };
-    bool tensor = q->trial->load.split_mode == VR_SPLIT_TENSOR && p->n_devices,
-         mtp = q->trial->load.spec == VR_SPEC_MTP;
-    if (tensor && mtp) return vr_fail(err, VR_EENGINE, "MTP heads are not supported in split mode tensor");
+    bool tensor = l->split_mode == VR_SPLIT_TENSOR && p->n_devices, mtp = l->spec == VR_SPEC_MTP;
+    if (tensor && (mtp || l->n_taps))
+        return vr_fail(err, VR_EENGINE, "draft heads are not supported in split mode tensor");
     if (mtp) vr_bridge_nextn_on(ctx, false);
+    if (l->draft_head) vr_bridge_nextn_on(ctx, true);
+    vr_bridge_taps_on(ctx, l->taps, l->n_taps);
     if (!use_loras(loras, ctx, err) ||
         !(tensor ? read_slices(ctx, &q->trial->load, &slices, p, err) : read_breakdown(ctx, p->n_devices, p, err)) ||
         !reserve_all(ctx, q->trial, s.context.n_outputs_max, &slices, p, err))
         return false;
     p->output_bytes -= pinned < p->output_bytes ? pinned : p->output_bytes;
+    if (p->n_devices == 0 && (mtp || l->n_taps)) p->host.compute_bytes = sched_bytes(ctx);
+    add_given_out(ctx, l, p);
     return !mtp || add_head(ctx, &q->trial->load, p, err);
 }
 
@@ -433,7 +490,7 @@ static bool ask(bool (*fn)(void *, struct vr_buf *, struct vr_err *), const char
                                .quiet = true, /* on_log() */
                                .needs.files = { q->prober->path },
                                .timeout_ms = q->trial->timeout_ms,
-                               .pass_fd = q->prober->fd,
+                               .pass_fds = { q->prober->fd, q->prober->beside_fd },
                                .ms = ms };
     for (size_t i = 0; i < q->trial->load.n_loras; i++) job.needs.files[1 + i] = q->trial->load.loras[i].path;
     return vr_isolated_run(&job, result, err);

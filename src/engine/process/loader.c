@@ -380,11 +380,28 @@ static bool can_draft(struct loading *l, struct vr_err *err)
     const struct llama_model *d = e->draft_model;
     if (!same_vocabulary(e->vocab, llama_model_get_vocab(d)))
         vr_fail(err, VR_EUSAGE, "the draft model's vocabulary differs from the model's: use one of the same family");
+    else if (vr_spec_is_head_file(e->spec) && llama_vocab_n_tokens(llama_model_get_vocab(d)) != (int32_t)e->n_vocab)
+        vr_fail(err, VR_EUSAGE, "the draft head and the model differ in their number of tokens");
     else if (llama_model_is_recurrent(d) || llama_model_is_hybrid(d))
         vr_fail(err, VR_EUSAGE, "a recurrent model cannot be a draft model: its state cannot be rolled back");
     else
         return true;
     return refuse(l, err);
+}
+
+/* What the head reads, the model gives out from now on. */
+static bool tap_model(struct loading *l, struct vr_err *err)
+{
+    struct vr_engine *e = l->e;
+    e->n_taps = vr_bridge_head_taps(e->draft_model, e->taps, VR_MOST_TAPS);
+    bool ok = e->n_taps > 0 && e->n_taps <= VR_MOST_TAPS;
+    for (size_t i = 0; ok && i < e->n_taps; i++) ok = e->taps[i] < (uint32_t)llama_model_n_layer(e->model);
+    if (!ok) {
+        vr_fail(err, VR_EUSAGE, "the draft head reads layers that the model does not have");
+        return refuse(l, err);
+    }
+    vr_bridge_taps_on(e->ctx, e->taps, e->n_taps);
+    return true;
 }
 
 /* If it fails, the model and its context are in place: for the memory that is missed it is as if a computation had
@@ -406,9 +423,11 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     e->draft_model = llama_model_load_from_file(p.model, m.model);
     if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
     if (!can_draft(l, err)) return false;
-    e->draft = llama_init_from_model(e->draft_model, vr_context_params(&p));
+    if (p.draft_head && !tap_model(l, err)) return false;
+    e->draft = llama_init_from_model(e->draft_model, vr_draft_context_params(&p, e->ctx));
     if (!e->draft)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
+    if (p.draft_head) vr_bridge_nextn_on(e->draft, true);
     return true;
 }
 
@@ -446,11 +465,13 @@ static bool load_guesser(struct loading *l, struct vr_err *err)
                 "it cannot use speculative decoding");
         return refuse(l, err);
     }
-    if (e->spec == VR_SPEC_DRAFT && !l->plan.draft[0]) {
-        vr_fail(err, VR_EUSAGE, "speculative decoding with a draft model needs one: --draft FILE");
+    bool file = vr_spec_row(e->spec)->file != NULL;
+    if (file && !l->plan.draft[0]) {
+        vr_fail(err, VR_EUSAGE, "speculative decoding with %s needs its file: --draft FILE",
+                vr_spec_row(e->spec)->what);
         return refuse(l, err);
     }
-    if (e->spec == VR_SPEC_DRAFT) return load_draft(l, err);
+    if (file) return load_draft(l, err);
     return e->spec != VR_SPEC_MTP || make_head(l, err);
 }
 
@@ -491,27 +512,39 @@ static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err 
     return false;
 }
 
-/* The same for the MTP head, whose tokens come with hidden states. */
-static bool warm_up_head(struct loading *l, struct vr_err *err)
+/* What an EAGLE-3 head makes of features, at most at once. */
+static int warm_up_encoder(const struct vr_engine *e, struct vr_err *err)
+{
+    uint32_t wide = (uint32_t)e->n_taps * (uint32_t)llama_model_n_embd(e->model);
+    uint32_t n = vr_head_rows(llama_n_ubatch(e->draft), wide, (uint32_t)llama_model_n_embd(e->draft_model));
+    VR_AUTO_FREE float *zeros = calloc((size_t)n * wide, sizeof *zeros);
+    struct llama_batch b = { .n_tokens = (int32_t)n, .embd = zeros };
+    return zeros ? vr_bridge_encode(e->draft, b, err) : -2;
+}
+
+/* The same for a head, whose tokens come with hidden states. */
+static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t width, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
-    uint32_t room = e->n_ctx_seq - 1, n = l->plan.n_devices ? e->n_ubatch : 2;
+    bool on_device = l->plan.n_devices || l->plan.draft_device[0];
+    uint32_t room = e->n_ctx_seq - 1, n = on_device ? llama_n_ubatch(head) : 2;
     if (n > room) n = room;
-    struct llama_batch b = vr_mtp_batch(e, n);
+    struct llama_batch b = vr_mtp_batch(n, width);
     for (uint32_t i = 0; b.token && i < n; i++) {
-        memset(b.embd + (size_t)i * e->n_embd, 0, e->n_embd * sizeof *b.embd);
+        memset(b.embd + (size_t)i * width, 0, width * sizeof *b.embd);
         b.pos[i] = (llama_pos)i;
         b.n_seq_id[i] = 1;
         b.seq_id[i][0] = 0;
         b.logits[i] = i + 1 == n;
     }
     b.n_tokens = (int32_t)n;
-    int rc = b.token ? vr_bridge_decode(e->head, b, err) : -2;
-    llama_synchronize(e->head);
+    int rc = b.token ? vr_bridge_decode(head, b, err) : -2;
+    if (rc == 0 && e->n_taps) rc = warm_up_encoder(e, err);
+    llama_synchronize(head);
     vr_mtp_batch_free(b);
-    llama_memory_clear(llama_get_memory(e->head), false);
+    llama_memory_clear(llama_get_memory(head), false);
     if (rc == 0) return true;
-    vr_failure_explain(l->why, VR_AT_DECODE, "the MTP head's first computation failed", true);
+    vr_failure_explain(l->why, VR_AT_DECODE, "the draft head's first computation failed", true);
     if (rc == -2) l->why->out_of_memory = true;
     return false;
 }
@@ -542,8 +575,11 @@ static bool load_all(struct loading *l, struct vr_err *err)
     if (l->plan.mmproj[0] && !load_vision(l, err)) return false;
     e->on_devices = all_on_devices(l);
     attach_threads(e);
-    if (!warm_up(l, e->ctx, err) || (e->draft && !warm_up(l, e->draft, err)) || (e->head && !warm_up_head(l, err)))
-        return false;
+    if (!warm_up(l, e->ctx, err)) return false;
+    bool ok = !e->draft || e->n_taps || warm_up(l, e->draft, err);
+    if (e->n_taps) ok = warm_up_head(l, e->draft, (uint32_t)llama_model_n_embd(e->draft_model), err);
+    if (e->head) ok = warm_up_head(l, e->head, e->n_embd, err);
+    if (!ok) return false;
     if (e->text && !(e->token_index = vr_vocab_texts(e->vocab, err))) return refuse(l, err);
     return true;
 }

@@ -33,9 +33,11 @@ struct vr_engine {
     struct ggml_threadpool *pool;
     struct llama_model *draft_model; /* guesses tokens; NULL: none */
     struct llama_context *draft;
-    struct llama_context *head; /* of the model itself, for its MTP head; NULL: none */
-    struct vr_vision *vision;   /* takes pictures; NULL: not */
-    struct vr_loras *loras;     /* NULL: none */
+    uint32_t taps[VR_MOST_TAPS]; /* the layers that it reads, where it is an EAGLE-3 head … */
+    size_t n_taps;               /* … else 0 */
+    struct llama_context *head;  /* of the model itself, for its MTP head; NULL: none */
+    struct vr_vision *vision;    /* takes pictures; NULL: not */
+    struct vr_loras *loras;      /* NULL: none */
     size_t n_loras;
     char lora_paths[VR_MOST_LORAS][512];
     uint64_t lora_ids[VR_MOST_LORAS];

@@ -6,7 +6,11 @@
  *
  * What a slot holds may come from elsewhere (another slot, the prompt cache, a picture), and a stream may have rested
  * for longer than states are kept: then the head goes on without what it missed. It guesses worse for a while, and
- * nothing is wrong. Hidden states are of one tenant and never used for another. */
+ * nothing is wrong. Hidden states are of one tenant and never used for another.
+ *
+ * An EAGLE-3 head is the same with more before it: what it is fed for a token are the inputs of some of the model's
+ * layers side by side, its features, of which its encoder makes the hidden state that its decoder reads. They are kept
+ * as they are, and encoded when they are fed. It has no row for the first token of a text, which none comes before. */
 #include "engine/process/mtp.h"
 
 #include <string.h>
@@ -20,7 +24,7 @@ struct head_seq {
     llama_token *tokens; /* that the model computed; the head may have missed some */
     uint32_t n;
     uint64_t tenant;
-    float *states; /* hidden ones, of the tokens from `first` on; KEPT at most */
+    float *states; /* hidden ones, or features, of the tokens from `first` on; KEPT at most */
     uint32_t first, n_states;
     uint32_t fed;             /* tokens up to which the head's cache is what the model computed */
     llama_token fed_last;     /* the last one of them, which the model had yet to compute */
@@ -31,6 +35,13 @@ struct head_seq {
 
 struct vr_mtp {
     const struct vr_engine *e;
+    struct llama_context *ctx; /* the head's */
+    uint32_t n_batch, n_vocab; /* and its own */
+    uint32_t width, wide;      /* dimensions of its hidden states; of what the model gives out for a token */
+    uint32_t tapped;           /* of that, a layer's part */
+    float *features;           /* EAGLE-3: of rows that are not encoded yet, at most n_features of them; else NULL */
+    uint32_t n_features, encoded;
+    float *row;            /* one that was put together */
     struct head_seq *seqs; /* as the slots */
     struct llama_batch batch;
     struct vr_sampler *sampler;
@@ -38,9 +49,9 @@ struct vr_mtp {
     bool broken; /* it failed once: the model goes on alone */
 };
 
-struct llama_batch vr_mtp_batch(const struct vr_engine *e, uint32_t n)
+struct llama_batch vr_mtp_batch(uint32_t n, uint32_t width)
 {
-    struct llama_batch b = llama_batch_init((int32_t)n, (int32_t)e->n_embd, 1);
+    struct llama_batch b = llama_batch_init((int32_t)n, (int32_t)width, 1);
     b.token = calloc(n, sizeof *b.token); /* it makes only one of both */
     return b;
 }
@@ -52,14 +63,27 @@ struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err)
     struct vr_mtp *m = calloc(1, sizeof *m);
     if (!m) return vr_fail_nomem(err, "preparing the MTP head"), NULL;
     m->e = e;
-    m->memory = llama_get_memory(e->head);
-    m->batch = vr_mtp_batch(e, e->n_batch);
-    m->sampler = vr_sampler_new(e->n_vocab);
+    m->ctx = e->n_taps ? e->draft : e->head;
+    const struct llama_model *head = llama_get_model(m->ctx);
+    m->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(head));
+    m->width = e->n_taps ? (uint32_t)llama_model_n_embd(head) : e->n_embd;
+    m->tapped = (uint32_t)llama_model_n_embd(e->model);
+    m->wide = e->n_taps ? (uint32_t)e->n_taps * m->tapped : e->n_embd;
+    m->n_batch = llama_n_batch(m->ctx);
+    m->memory = llama_get_memory(m->ctx);
+    m->batch = vr_mtp_batch(m->n_batch, m->width);
+    m->sampler = vr_sampler_new(m->n_vocab);
     m->seqs = calloc(e->n_seq, sizeof *m->seqs);
-    bool ok = m->batch.token && m->batch.embd && m->sampler && m->seqs;
+    m->row = calloc(m->wide, sizeof *m->row);
+    bool ok = m->batch.token && m->batch.embd && m->sampler && m->seqs && m->row;
+    if (e->n_taps) {
+        m->n_features = vr_head_rows(llama_n_ubatch(m->ctx), m->wide, m->width);
+        m->features = calloc((size_t)m->n_features * m->wide, sizeof *m->features);
+        ok &= m->features != NULL;
+    }
     for (uint32_t i = 0; ok && i < e->n_seq; i++) {
         m->seqs[i].tokens = calloc((size_t)e->n_ctx_seq + STEP, sizeof(llama_token));
-        m->seqs[i].states = calloc((size_t)KEPT * e->n_embd, sizeof(float));
+        m->seqs[i].states = calloc((size_t)KEPT * m->wide, sizeof(float));
         ok = m->seqs[i].tokens && m->seqs[i].states;
     }
     if (ok) return m;
@@ -75,6 +99,8 @@ void vr_mtp_free(struct vr_mtp *m)
         free(m->seqs[i].states);
     }
     free(m->seqs);
+    free(m->features);
+    free(m->row);
     vr_sampler_free(m->sampler);
     vr_mtp_batch_free(m->batch);
     free(m);
@@ -92,7 +118,17 @@ static bool knows(const struct head_seq *s, const struct vr_slot *slot)
 static const float *state_before(const struct vr_mtp *m, const struct head_seq *s, uint32_t n)
 {
     if (n <= s->first || n - 1 - s->first >= s->n_states) return NULL;
-    return s->states + (size_t)(n - 1 - s->first) * m->e->n_embd;
+    return s->states + (size_t)(n - 1 - s->first) * m->wide;
+}
+
+/* What the model gave out for a row of its last batch, until the next call; NULL: nothing. */
+static const float *given(struct vr_mtp *m, int32_t row)
+{
+    size_t each = m->tapped;
+    if (!m->features) return vr_bridge_nextn(m->e->ctx, row);
+    for (size_t i = 0; i < m->e->n_taps; i++)
+        memcpy(m->row + i * each, vr_bridge_tap(m->e->ctx, m->e->taps[i]) + (size_t)row * each, each * sizeof *m->row);
+    return m->row;
 }
 
 /* The head's cache ends before token n: guesses leave it, and what does not reach up to there is of no use. */
@@ -103,10 +139,29 @@ static void align(const struct vr_mtp *m, const struct vr_slot *slot, uint32_t n
     if (llama_memory_seq_pos_max(m->memory, slot->seq) + 1 != next) llama_memory_seq_rm(m->memory, slot->seq, -1, -1);
 }
 
+/* The rows of the batch that have features become such with hidden states. */
+static int encode(struct vr_mtp *m)
+{
+    struct vr_err err = { 0 };
+    uint32_t n = (uint32_t)m->batch.n_tokens - m->encoded;
+    struct llama_batch b = { .n_tokens = (int32_t)n, .embd = m->features };
+    int rc = m->features && n ? vr_bridge_encode(m->ctx, b, &err) : 0;
+    for (uint32_t i = 0; rc == 0 && m->features && i < n; i++) {
+        const float *state = vr_bridge_nextn(m->ctx, (int32_t)i);
+        if (!state) return -3;
+        memcpy(m->batch.embd + (size_t)(m->encoded + i) * m->width, state, m->width * sizeof *state);
+    }
+    m->encoded += n;
+    return rc;
+}
+
+static void clear(struct vr_mtp *m) { m->batch.n_tokens = 0, m->encoded = 0; }
+
 static bool compute(struct vr_mtp *m)
 {
     struct vr_err err = { 0 };
-    int rc = m->batch.n_tokens ? vr_bridge_decode(m->e->head, m->batch, &err) : 0;
+    int rc = m->broken ? -3 : encode(m);
+    if (rc == 0 && m->batch.n_tokens) rc = vr_bridge_decode(m->ctx, m->batch, &err);
     if (rc == 0) return true;
     m->broken = rc < 0;
     llama_memory_clear(m->memory, false);
@@ -114,25 +169,31 @@ static bool compute(struct vr_mtp *m)
     return false;
 }
 
-/* One more row; those that fill the batch are computed. */
-static void put(struct vr_mtp *m, llama_seq_id seq, llama_pos pos, llama_token token, const float *state, bool logits)
+/* One more row; those that fill the batch are computed. Its state is one of the head's own, or what the model gave. */
+static void put(struct vr_mtp *m, llama_seq_id seq, llama_pos pos, llama_token token, const float *state, bool own,
+                bool logits)
 {
     struct llama_batch *t = &m->batch;
-    if ((uint32_t)t->n_tokens == m->e->n_batch) {
+    bool raw = m->features && !own;
+    if (raw && !state) return;
+    if ((uint32_t)t->n_tokens == m->n_batch) {
         compute(m);
-        t->n_tokens = 0;
+        clear(m);
     }
+    if (raw && (uint32_t)t->n_tokens - m->encoded == m->n_features && encode(m) != 0) m->broken = true;
     int32_t i = t->n_tokens++;
-    float *to = t->embd + (size_t)i * m->e->n_embd;
+    float *to = raw ? m->features + ((size_t)i - m->encoded) * m->wide : t->embd + (size_t)i * m->width;
+    uint32_t n = raw ? m->wide : m->width;
+    if (own) m->encoded = (uint32_t)t->n_tokens;
     t->token[i] = token;
     t->pos[i] = pos;
     t->n_seq_id[i] = 1;
     t->seq_id[i][0] = seq;
     t->logits[i] = logits;
     if (state)
-        memcpy(to, state, m->e->n_embd * sizeof *to);
+        memcpy(to, state, n * sizeof *to);
     else
-        memset(to, 0, m->e->n_embd * sizeof *to);
+        memset(to, 0, n * sizeof *to);
 }
 
 /* --- feeding --- */
@@ -161,10 +222,9 @@ static void miss(struct vr_mtp *m, const struct vr_batcher *b)
 
 /* The hidden states of rows from `row` on, which are those of tokens n_before .. n_before + n - 1, behind what is kept.
  */
-static void keep_states(struct vr_mtp *m, struct vr_batcher *b, struct head_seq *s, int32_t row, uint32_t n_before,
-                        uint32_t n)
+static void keep_states(struct vr_mtp *m, struct head_seq *s, int32_t row, uint32_t n_before, uint32_t n)
 {
-    size_t each = m->e->n_embd;
+    size_t each = m->wide;
     if (n_before < s->first || n_before - s->first > s->n_states) s->n_states = 0; /* there is a gap */
     if (s->n_states == 0) s->first = n_before;
     s->n_states = n_before - s->first; /* those of wrong guesses go */
@@ -175,7 +235,7 @@ static void keep_states(struct vr_mtp *m, struct vr_batcher *b, struct head_seq 
         s->n_states -= drop;
     }
     for (uint32_t i = 0; i < n; i++, s->n_states++) {
-        const float *state = vr_bridge_nextn(b->e->ctx, row + (int32_t)i);
+        const float *state = given(m, row + (int32_t)i);
         if (!state) return;
         memcpy(s->states + s->n_states * each, state, each * sizeof *state);
     }
@@ -189,7 +249,7 @@ static void catch_up(struct vr_mtp *m, struct head_seq *s, const struct vr_slot 
     if (from > slot->n || s->n_states == 0) from = slot->n;
     align(m, slot, from);
     for (uint32_t i = from; i < slot->n; i++)
-        put(m, slot->seq, vr_slot_pos(slot, i), slot->tokens[i], state_before(m, s, i), false);
+        put(m, slot->seq, vr_slot_pos(slot, i), slot->tokens[i], state_before(m, s, i), false, false);
     s->fed = slot->n;
 }
 
@@ -201,7 +261,7 @@ static void put_prompt(struct vr_mtp *m, struct vr_batcher *b, const struct vr_s
     catch_up(m, s, slot);
     for (uint32_t i = 0; i < n; i++)
         put(m, slot->seq, t->pos[row + (int32_t)i], t->token[row + (int32_t)i],
-            i ? vr_bridge_nextn(b->e->ctx, row + (int32_t)i - 1) : state_before(m, s, slot->n), false);
+            i ? given(m, row + (int32_t)i - 1) : state_before(m, s, slot->n), false, false);
     s->fed = slot->n + n;
 }
 
@@ -223,11 +283,11 @@ static void take_rows(struct vr_mtp *m, struct vr_batcher *b, struct vr_choice *
     memcpy(s->tokens + slot->n, tokens, n * sizeof *tokens);
     s->n = slot->n + n;
     if (text) {
-        keep_states(m, b, s, row, slot->n, n);
+        keep_states(m, s, row, slot->n, n);
     } else {
         put_prompt(m, b, slot, row, n);
         s->n_states = 0;
-        keep_states(m, b, s, row + (int32_t)n - 1, slot->n + n - 1, 1);
+        keep_states(m, s, row + (int32_t)n - 1, slot->n + n - 1, 1);
     }
 }
 
@@ -237,7 +297,7 @@ bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b)
     if (!in_order(b)) return miss(m, b), false;
     llama_synchronize(b->e->ctx);
     double t0 = vr_now_fine_ms();
-    m->batch.n_tokens = 0;
+    clear(m);
     for (int32_t row = 0; row < b->batch.n_tokens;) {
         llama_seq_id seq = b->batch.seq_id[row][0];
         struct vr_choice *c = b->slots.slot[seq].choice;
@@ -256,16 +316,17 @@ static llama_token guess_token(struct vr_mtp *m, const struct head_seq *s)
 {
     static const struct vr_sampling greedy = { .repeat = 1, .top_p = 1 };
     uint64_t no_luck = 0;
-    const float *logits = llama_get_logits_ith(m->e->head, s->row);
+    const float *logits = llama_get_logits_ith(m->ctx, s->row);
     llama_token token = logits ? vr_sample(m->sampler, &greedy, &no_luck, logits, NULL, NULL) : -1;
-    return token >= 0 && !llama_vocab_is_eog(m->e->vocab, token) ? token : -1;
+    bool usable = token >= 0 && (uint32_t)token < m->e->n_vocab && !llama_vocab_is_eog(m->e->vocab, token);
+    return usable ? token : -1;
 }
 
 /* One more guess for everybody who wants one; the batch becomes what is to be computed for the next ones. */
 static void guess_all(struct vr_mtp *m)
 {
-    m->batch.n_tokens = 0;
-    llama_synchronize(m->e->head);
+    clear(m);
+    llama_synchronize(m->ctx);
     for (uint32_t i = 0; i < m->e->n_seq; i++) {
         struct head_seq *s = &m->seqs[i];
         struct vr_choice *c = s->choice;
@@ -275,17 +336,17 @@ static void guess_all(struct vr_mtp *m)
         s->row = -1;
         if (token < 0) continue;
         c->draft[c->n_draft++] = token;
-        const float *state = vr_bridge_nextn(m->e->head, row);
+        const float *state = vr_bridge_nextn(m->ctx, row);
         if (c->n_draft >= s->want || !state) continue;
         s->row = m->batch.n_tokens;
-        put(m, c->slot->seq, vr_slot_pos(c->slot, c->slot->n + c->n_draft), token, state, true);
+        put(m, c->slot->seq, vr_slot_pos(c->slot, c->slot->n + c->n_draft), token, state, true, true);
     }
 }
 
 /* Whom guesses are for, and the head as far as the model is. */
 static bool begin(struct vr_mtp *m, const struct vr_pick *picks, uint32_t n)
 {
-    m->batch.n_tokens = 0;
+    clear(m);
     for (uint32_t i = 0; i < m->e->n_seq; i++) m->seqs[i].choice = NULL;
     for (uint32_t i = 0; i < n; i++) {
         const struct vr_slot *slot = picks[i].c->slot;
@@ -302,13 +363,13 @@ void vr_mtp_guess(struct vr_mtp *m, struct vr_batcher *b, const struct vr_pick *
 {
     (void)b;
     if (m->broken || !begin(m, picks, n)) return;
-    m->batch.n_tokens = 0;
+    clear(m);
     for (uint32_t i = 0; i < m->e->n_seq; i++) {
         struct head_seq *s = &m->seqs[i];
         if (!s->choice) continue;
         const struct vr_slot *slot = s->choice->slot;
         s->row = m->batch.n_tokens;
-        put(m, slot->seq, vr_slot_pos(slot, slot->n), s->choice->next, state_before(m, s, slot->n), true);
+        put(m, slot->seq, vr_slot_pos(slot, slot->n), s->choice->next, state_before(m, s, slot->n), false, true);
         s->fed = slot->n + 1;
         s->fed_last = s->choice->next;
     }

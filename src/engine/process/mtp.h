@@ -1,4 +1,4 @@
-/* The model's own head for multi-token prediction, which guesses for it (guess.h). */
+/* The model's own head for multi-token prediction, or an EAGLE-3 head beside it, which guesses for it (guess.h). */
 #ifndef VR_ENGINE_PROCESS_MTP_H
 #define VR_ENGINE_PROCESS_MTP_H
 
@@ -12,8 +12,9 @@ void vr_mtp_free(struct vr_mtp *m);
 bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b);
 /* Fills draft[] of those who want guesses, as far as it can. */
 void vr_mtp_guess(struct vr_mtp *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n);
-/* A batch of tokens with the hidden states that come before them; its tokens are NULL when there is no memory. */
-struct llama_batch vr_mtp_batch(const struct vr_engine *e, uint32_t n);
+/* A batch of n tokens with the hidden states of so many dimensions that come before them; its tokens are NULL when
+ * there is no memory. */
+struct llama_batch vr_mtp_batch(uint32_t n, uint32_t width);
 void vr_mtp_batch_free(struct llama_batch b);
 
 #endif

@@ -1,11 +1,26 @@
 #include "engine/speculate/kinds.h"
 
+#include <string.h>
+
 const struct vr_spec_row *vr_spec_row(enum vr_spec kind)
 {
     static const struct vr_spec_row rows[] = {
-#define SPEC(id, name, tokens, acceptance, what) { name, tokens, acceptance, what },
+#define SPEC(id, name, file, tokens, acceptance, what) { name, file, tokens, acceptance, what },
 #include "engine/speculate/kinds.def"
 #undef SPEC
     };
     return &rows[kind];
+}
+
+bool vr_spec_is_head_file(enum vr_spec kind)
+{
+    const char *file = vr_spec_row(kind)->file;
+    return file && *file;
+}
+
+enum vr_spec vr_spec_of_file(const char *arch)
+{
+    for (enum vr_spec k = 0; k < VR_N_SPECS; k++)
+        if (vr_spec_is_head_file(k) && strcmp(vr_spec_row(k)->file, arch) == 0) return k;
+    return VR_SPEC_DRAFT;
 }

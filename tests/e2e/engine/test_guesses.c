@@ -231,7 +231,7 @@ void test_guess_refusals(void **state)
         const char *more, *says;
     } rows[] = {
         { 0, "'spec': 'mtp'", "no MTP head" },
-        { 0, "'spec': 'draft'", "needs one: --draft FILE" },
+        { 0, "'spec': 'draft'", "needs its file: --draft FILE" },
         { 3, "'spec': 'ngram'", "keeps no earlier states of this recurrent model" },
         { 0, "'spec': 'magic'", "spec" },
     };

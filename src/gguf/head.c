@@ -1,0 +1,132 @@
+/* What the engine would abort at, or believe, is refused here: it asserts most of this while it computes. */
+#include "gguf/head.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "gguf/cursor.h"
+#include "gguf/type.h"
+
+#define EAGLE3_TAPS 3
+
+static const char *path_of(const struct vr_model *m) { return m->parts[0].path; }
+
+size_t vr_head_taps(const struct vr_model *head, uint32_t out[VR_MOST_TAPS])
+{
+    char key[96];
+    snprintf(key, sizeof key, "%.64s.target_layers", head->arch);
+    const struct vr_meta *e = vr_model_meta(head, key);
+    if (!e || e->type != VR_V_ARRAY || !e->i64 || e->n > VR_MOST_TAPS) return 0;
+    for (size_t i = 0; i < e->n; i++)
+        out[i] = e->i64[i] < 0 || e->i64[i] > INT32_MAX ? UINT32_MAX : (uint32_t)e->i64[i];
+    return (size_t)e->n;
+}
+
+bool vr_head_shares_input(const struct vr_model *head) { return vr_model_tensor(head, "token_embd.weight") == NULL; }
+
+/* Those of llama.cpp v0.5.0 whose graphs give out what a layer is given (src/models: t_layer_inp), as wide as their
+ * embeddings (qwen4exp's is wider, and the engine aborts). */
+static bool gives_layers(const char *arch)
+{
+    static const char *const archs[] = { "bailingmoe3", "deepseek4",    "gemma4",    "gpt-oss",    "hunyuan-dense",
+                                         "hunyuan_vl",  "lfm2",         "lfm2moe",   "llama",      "minimax-01",
+                                         "minimax-m2",  "muse-glimmer", "nanbeige",  "nemotron_h", "nemotron_h_moe",
+                                         "qwen3",       "qwen35",       "qwen35moe", "qwen3moe",   "qwen3next" };
+    for (size_t i = 0; i < VR_COUNT(archs); i++)
+        if (strcmp(arch, archs[i]) == 0) return true;
+    return false;
+}
+
+static bool check_taps(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    uint32_t taps[VR_MOST_TAPS], n_layers = m->n_layers - m->n_layers_mtp;
+    size_t n = vr_head_taps(head, taps);
+    if (n != EAGLE3_TAPS)
+        return vr_fail(err, VR_EUSAGE, "%s: an EAGLE-3 head names three layers that it reads (eagle3.target_layers)",
+                       path_of(head));
+    for (size_t i = 0; i < n; i++)
+        if (taps[i] >= n_layers)
+            return vr_fail(err, VR_EUSAGE,
+                           "%s is a head of another model: it reads layer %" PRIu32 ", and %s has %" PRIu32,
+                           path_of(head), taps[i], m->name, n_layers);
+    return true;
+}
+
+static bool check_widths(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    uint64_t hidden = vr_model_u64(head, ".target_hidden_size", 0, 0);
+    if (hidden != m->n_embd)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is a head of another model: it reads hidden states of %" PRIu64
+                       " dimensions, those of %s have %" PRIu32,
+                       path_of(head), hidden, m->name, m->n_embd);
+    if (vr_head_shares_input(head) && head->n_embd != m->n_embd)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s has no token embeddings of its own and cannot use those of %s, which have %" PRIu32
+                       " dimensions instead of %" PRIu32,
+                       path_of(head), m->name, m->n_embd, head->n_embd);
+    const struct vr_tensor *own = vr_model_tensor(head, "token_embd.weight");
+    if (own && own->ne[1] < m->n_vocab)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s has embeddings of %" PRIu64 " tokens, and %s has %" PRIu32
+                       ": the file is corrupt, or a head of another model",
+                       path_of(head), own->ne[1], m->name, m->n_vocab);
+    if (head->n_layers != 1)
+        return vr_fail(err, VR_EUSAGE, "%s: an EAGLE-3 head has one layer, this one has %" PRIu32, path_of(head),
+                       head->n_layers);
+    if (vr_model_tensor(head, "output.weight")) return true;
+    return vr_fail(err, VR_EUSAGE,
+                   "%s has no output matrix of its own (output.weight): EAGLE-3 heads that use the model's are not "
+                   "supported",
+                   path_of(head));
+}
+
+/* --- which tokens it knows --- */
+
+static bool read_map(const struct vr_model *m, const struct vr_model *head, const struct vr_tensor *t,
+                     struct vr_cursor *c, struct vr_err *err)
+{
+    if (!vr_cursor_skip(c, t->offset, err)) return false;
+    for (uint64_t i = 0; i < t->ne[0]; i++) {
+        uint64_t token;
+        if (!vr_cursor_u64(c, &token, err)) return false;
+        if (token >= m->n_vocab)
+            return vr_fail(err, VR_EUSAGE,
+                           "%s: its token %" PRIu64 " stands for token %" PRIu64 " of the model (d2t), and %s has "
+                           "%" PRIu32 ": the file is corrupt, or a head of another model",
+                           path_of(head), i, token, m->name, m->n_vocab);
+    }
+    return true;
+}
+
+static bool check_map(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    const struct vr_tensor *t = vr_model_tensor(head, "d2t"), *out = vr_model_tensor(head, "output.weight");
+    if (!t) return true;
+    if (strcmp(vr_type(t->type)->name, "i64") != 0 || t->n_dims != 1 || t->ne[0] != out->ne[1])
+        return vr_fail(err, VR_EUSAGE, "%s: 'd2t' must be a 64-bit number for each row of 'output.weight'",
+                       path_of(head));
+    uint8_t window[VR_CURSOR_WINDOW];
+    const struct vr_part *part = &head->parts[t->part];
+    struct vr_cursor c = { .fd = open(part->path, O_RDONLY | O_CLOEXEC),
+                           .path = part->path,
+                           .size = part->file_bytes,
+                           .window = window,
+                           .what = "the tensor",
+                           .which = t->name };
+    if (c.fd < 0) return vr_fail(err, VR_EIO, "%s: %s", part->path, strerror(errno));
+    bool ok = read_map(m, head, t, &c, err);
+    close(c.fd);
+    return ok;
+}
+
+bool vr_head_check(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    if (!gives_layers(m->arch))
+        return vr_fail(err, VR_EUSAGE, "%s: the engine does not give out the layers of '%s' models to draft heads",
+                       path_of(head), m->arch);
+    return check_taps(m, head, err) && check_widths(m, head, err) && check_map(m, head, err);
+}
