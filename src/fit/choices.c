@@ -58,6 +58,8 @@ static uint64_t bit(int device) { return UINT64_C(1) << device; }
 
 static bool for_decode(const struct chooser *c) { return c->goal->optimize == VR_OPTIMIZE_DECODE; }
 
+static double slowest(const struct chooser *c) { return c->fastest * (1 + SLOWER); }
+
 /* What rules a choice out and is no error: the first plan still stands. The engine has limits of its own, too. */
 static bool rules_out(const struct vr_err *why)
 {
@@ -74,6 +76,8 @@ static bool plan(struct chooser *c, const struct vr_fit_ask *ask, const struct v
     bool unsplit = goal.splits == VR_SPLITS_ALL && was->trial.split_mode != VR_SPLIT_TENSOR;
     bool alone = !vr_companions_any(ask); /* else every place for a companion leaves other room */
     if (for_decode(c) && unsplit && alone) goal.unsplit = was;
+    if (for_decode(c) && alone && (unsplit || goal.splits == VR_SPLITS_LAYER))
+        goal.worth = was->verdict.cost[VR_OPTIMIZE_DECODE] / was->verdict.price.step_ms[VR_DECODE] * slowest(c);
     if (alone) goal.lessons = c->lessons;
     bool ok = vr_fit_plan(ask, &goal, out, &why);
     c->dry_runs += out->dry_runs;
@@ -158,7 +162,7 @@ static bool has_room_without(struct chooser *c, const struct vr_outcome *o, int 
 {
     const struct vr_verdict *v = &o->verdict;
     double need = 0, room = 0, slower = o->fewer_bound / v->cost[VR_OPTIMIZE_DECODE];
-    if (slower * v->price.step_ms[VR_DECODE] > c->fastest * (1 + SLOWER)) return false; /* a split known to be so */
+    if (slower * v->price.step_ms[VR_DECODE] > slowest(c)) return false; /* a split known to be so */
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
         double use = (double)vr_use_bytes(&j->use), held = (double)(j->use.model_bytes + j->use.context_bytes);
@@ -182,8 +186,7 @@ static bool spare_devices(struct chooser *c, struct vr_outcome *o, struct vr_err
         ask.spared |= bit(device);
         bool ok = plan(c, &ask, o, &now, err);
         if (!ok && err->code != VR_OK) return false;
-        if (!ok || now.verdict.n_devices >= o->verdict.n_devices ||
-            now.verdict.price.step_ms[VR_DECODE] > c->fastest * (1 + SLOWER)) {
+        if (!ok || now.verdict.n_devices >= o->verdict.n_devices || now.verdict.price.step_ms[VR_DECODE] > slowest(c)) {
             *b = was;
             return true;
         }
@@ -332,8 +335,7 @@ static bool is_better(const struct chooser *c, const struct vr_outcome *now, con
 {
     enum vr_optimize goal = c->goal->optimize;
     if (!for_decode(c)) return now->verdict.cost[goal] < was->verdict.cost[goal];
-    return now->verdict.n_devices <= was->verdict.n_devices &&
-           now->verdict.price.step_ms[VR_DECODE] <= c->fastest * (1 + SLOWER);
+    return now->verdict.n_devices <= was->verdict.n_devices && now->verdict.price.step_ms[VR_DECODE] <= slowest(c);
 }
 
 /* What a setting takes beyond the budgets where everything stays where it is, in proportion to one that was tried. */
