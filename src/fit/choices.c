@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "fit/outcome.h"
 
 #define SLOWER        0.01 /* of token generation, that a choice may cost */
@@ -134,11 +135,30 @@ static double host_ms_per_byte(const struct chooser *c, const struct vr_outcome 
     return fmax(used / (c->ask.speeds->places[VR_SPEED_HOST].gbs * 1e6) - on_device, 0);
 }
 
+/* Split mode tensor with experts on the host: in less room those of one more layer follow, whole as they are. */
+static bool splits_some(const struct chooser *c, const struct vr_outcome *o)
+{
+    return o->trial.split_mode == VR_SPLIT_TENSOR && o->verdict.host.model_bytes > c->ask.model->input_bytes + VR_MIB;
+}
+
+/* The least that the experts of a layer take; 0: no layer has any. */
+static double layer_of_experts(const struct vr_model *m)
+{
+    double least = 0;
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        double bytes = (double)m->layers[i].role_bytes[VR_ROLE_EXPERT];
+        if (bytes > 0 && (least == 0 || bytes < least)) least = bytes;
+    }
+    return least;
+}
+
 /* What a step takes longer when weights make room for that: other devices in use have them, as far as there is room
  * beside what the setting takes there, and then the host. */
 static double leaving_ms(struct chooser *c, const struct vr_outcome *o, const struct extra *x)
 {
     const struct vr_verdict *v = &o->verdict;
+    if (splits_some(c, o) && x->over_bytes > 0)
+        return fmax(x->over_bytes, layer_of_experts(c->ask.model)) * host_ms_per_byte(c, o);
     double room = 0, least = INFINITY, most = 0; /* per byte */
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
@@ -373,7 +393,7 @@ static bool try_setting(struct chooser *c, const struct setting *s, struct vr_ou
     apply(c, s, o->verdict.ways.n_ubatch, &ask);
     if (for_decode(c) && !vr_companions_any(&ask)) {
         double used = used_bytes(o);
-        if (c->over_wider && s->wider)
+        if (c->over_wider && s->wider && !splits_some(c, o)) /* those are dear to plan for, and often fit as they are */
             extra = expected_extra(c, s);
         else if (!keeps_placement(c, &ask, o, &t->took, &extra, &slower, err))
             return false;

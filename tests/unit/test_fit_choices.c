@@ -394,6 +394,25 @@ static void test_hopeless_plans_take_no_dry_run(void **state)
     vr_model_free(s.model);
 }
 
+/* A split with experts on the host is not planned anew for a wider micro-batch that would send one more layer's there:
+ * a narrower one is tried as it is. */
+static void test_splits_keep_their_experts(void **state)
+{
+    (void)state;
+    struct stage s;
+    on_cards(&s, "gpt-oss-120b", "4x RTX 5060 Ti 16GB", 4096);
+    struct vr_goal goal = { .splits = VR_SPLITS_ALL };
+    VR_AUTO_OUTCOME first = { 0 }, o = { 0 };
+    struct vr_err err = { 0 };
+    if (!vr_fit_plan(&s.ask, &goal, &first, &err)) fail_msg("%s", err.msg);
+    if (!vr_fit_choose(&s.ask, &goal, &everything, &o, &err)) fail_msg("%s", err.msg);
+    assert_true(o.trial.split_mode == VR_SPLIT_TENSOR && o.verdict.fits);
+    assert_int_equal(o.trial.context.n_ubatch, 1024); /* 2,048 do not fit */
+    assert_int_equal(o.dry_runs, first.dry_runs + 2);
+    assert_int_equal(o.verdict.host.model_bytes, first.verdict.host.model_bytes);
+    vr_model_free(s.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -408,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_goals),
         cmocka_unit_test(test_together),
         cmocka_unit_test(test_hopeless_plans_take_no_dry_run),
+        cmocka_unit_test(test_splits_keep_their_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
