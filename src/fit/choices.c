@@ -129,6 +129,7 @@ static double host_ms_per_byte(const struct chooser *c, const struct vr_outcome 
         device_ms += v->devices[i].ms[VR_DECODE];
         device_bytes += (double)v->devices[i].use.model_bytes;
     }
+    if (o->trial.split_mode == VR_SPLIT_TENSOR && v->n_devices) device_ms /= (double)v->n_devices; /* all at once */
     double on_device = device_bytes > 0 ? device_ms / device_bytes : 0;
     if (bytes > 0.01 * (double)m->tensor_bytes) return fmax(v->host_ms[VR_DECODE] / bytes - on_device, 0);
     double used = m->n_expert ? (double)m->n_expert_used / m->n_expert : 1; /* none is there yet */
