@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "fit/outcome.h"
 
 #define SLOWER        0.01 /* of token generation, that a choice may cost */
@@ -58,6 +59,8 @@ static uint64_t bit(int device) { return UINT64_C(1) << device; }
 
 static bool for_decode(const struct chooser *c) { return c->goal->optimize == VR_OPTIMIZE_DECODE; }
 
+static double slowest(const struct chooser *c) { return c->fastest * (1 + SLOWER); }
+
 /* What rules a choice out and is no error: the first plan still stands. The engine has limits of its own, too. */
 static bool rules_out(const struct vr_err *why)
 {
@@ -74,6 +77,8 @@ static bool plan(struct chooser *c, const struct vr_fit_ask *ask, const struct v
     bool unsplit = goal.splits == VR_SPLITS_ALL && was->trial.split_mode != VR_SPLIT_TENSOR;
     bool alone = !vr_companions_any(ask); /* else every place for a companion leaves other room */
     if (for_decode(c) && unsplit && alone) goal.unsplit = was;
+    if (for_decode(c) && alone && (unsplit || goal.splits == VR_SPLITS_LAYER))
+        goal.worth = was->verdict.cost[VR_OPTIMIZE_DECODE] / was->verdict.price.step_ms[VR_DECODE] * slowest(c);
     if (alone) goal.lessons = c->lessons;
     bool ok = vr_fit_plan(ask, &goal, out, &why);
     c->dry_runs += out->dry_runs;
@@ -124,10 +129,28 @@ static double host_ms_per_byte(const struct chooser *c, const struct vr_outcome 
         device_ms += v->devices[i].ms[VR_DECODE];
         device_bytes += (double)v->devices[i].use.model_bytes;
     }
+    if (o->trial.split_mode == VR_SPLIT_TENSOR && v->n_devices) device_ms /= (double)v->n_devices; /* all at once */
     double on_device = device_bytes > 0 ? device_ms / device_bytes : 0;
     if (bytes > 0.01 * (double)m->tensor_bytes) return fmax(v->host_ms[VR_DECODE] / bytes - on_device, 0);
     double used = m->n_expert ? (double)m->n_expert_used / m->n_expert : 1; /* none is there yet */
     return fmax(used / (c->ask.speeds->places[VR_SPEED_HOST].gbs * 1e6) - on_device, 0);
+}
+
+/* Split mode tensor with experts on the host: in less room those of one more layer follow, whole as they are. */
+static bool splits_some(const struct chooser *c, const struct vr_outcome *o)
+{
+    return o->trial.split_mode == VR_SPLIT_TENSOR && o->verdict.host.model_bytes > c->ask.model->input_bytes + VR_MIB;
+}
+
+/* The least that the experts of a layer take; 0: no layer has any. */
+static double layer_of_experts(const struct vr_model *m)
+{
+    double least = 0;
+    for (uint32_t i = 0; i < m->n_layers; i++) {
+        double bytes = (double)m->layers[i].role_bytes[VR_ROLE_EXPERT];
+        if (bytes > 0 && (least == 0 || bytes < least)) least = bytes;
+    }
+    return least;
 }
 
 /* What a step takes longer when weights make room for that: other devices in use have them, as far as there is room
@@ -135,6 +158,8 @@ static double host_ms_per_byte(const struct chooser *c, const struct vr_outcome 
 static double leaving_ms(struct chooser *c, const struct vr_outcome *o, const struct extra *x)
 {
     const struct vr_verdict *v = &o->verdict;
+    if (splits_some(c, o) && x->over_bytes > 0)
+        return fmax(x->over_bytes, layer_of_experts(c->ask.model)) * host_ms_per_byte(c, o);
     double room = 0, least = INFINITY, most = 0; /* per byte */
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
@@ -158,7 +183,7 @@ static bool has_room_without(struct chooser *c, const struct vr_outcome *o, int 
 {
     const struct vr_verdict *v = &o->verdict;
     double need = 0, room = 0, slower = o->fewer_bound / v->cost[VR_OPTIMIZE_DECODE];
-    if (slower * v->price.step_ms[VR_DECODE] > c->fastest * (1 + SLOWER)) return false; /* a split known to be so */
+    if (slower * v->price.step_ms[VR_DECODE] > slowest(c)) return false; /* a split known to be so */
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
         double use = (double)vr_use_bytes(&j->use), held = (double)(j->use.model_bytes + j->use.context_bytes);
@@ -182,8 +207,7 @@ static bool spare_devices(struct chooser *c, struct vr_outcome *o, struct vr_err
         ask.spared |= bit(device);
         bool ok = plan(c, &ask, o, &now, err);
         if (!ok && err->code != VR_OK) return false;
-        if (!ok || now.verdict.n_devices >= o->verdict.n_devices ||
-            now.verdict.price.step_ms[VR_DECODE] > c->fastest * (1 + SLOWER)) {
+        if (!ok || now.verdict.n_devices >= o->verdict.n_devices || now.verdict.price.step_ms[VR_DECODE] > slowest(c)) {
             *b = was;
             return true;
         }
@@ -332,8 +356,7 @@ static bool is_better(const struct chooser *c, const struct vr_outcome *now, con
 {
     enum vr_optimize goal = c->goal->optimize;
     if (!for_decode(c)) return now->verdict.cost[goal] < was->verdict.cost[goal];
-    return now->verdict.n_devices <= was->verdict.n_devices &&
-           now->verdict.price.step_ms[VR_DECODE] <= c->fastest * (1 + SLOWER);
+    return now->verdict.n_devices <= was->verdict.n_devices && now->verdict.price.step_ms[VR_DECODE] <= slowest(c);
 }
 
 /* What a setting takes beyond the budgets where everything stays where it is, in proportion to one that was tried. */
@@ -371,7 +394,7 @@ static bool try_setting(struct chooser *c, const struct setting *s, struct vr_ou
     apply(c, s, o->verdict.ways.n_ubatch, &ask);
     if (for_decode(c) && !vr_companions_any(&ask)) {
         double used = used_bytes(o);
-        if (c->over_wider && s->wider)
+        if (c->over_wider && s->wider && !splits_some(c, o)) /* those are dear to plan for, and often fit as they are */
             extra = expected_extra(c, s);
         else if (!keeps_placement(c, &ask, o, &t->took, &extra, &slower, err))
             return false;

@@ -128,6 +128,7 @@ struct vr_goal {
     bool whole_layers; /* no second look, which would put parts of layers on the host instead of whole ones */
     /* NULL, or a plan of whole layers for no less room: what it says of splits holds. */
     const struct vr_outcome *unsplit;
+    double worth; /* with lessons: no plan of whole layers that costs more is wanted, VR_ENOFIT is as good; 0: any is */
     /* NULL, or those of the same model and context: the planner begins with them, and adds its own. */
     struct vr_lessons *lessons;
 };

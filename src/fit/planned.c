@@ -25,6 +25,7 @@
 #define SAME            1e-6  /* relative: a plan that promises no more than this is the same */
 #define WORTH           2e-3  /* and after the second dry run, no more than this is not worth another one */
 #define LITTLE          5e-4  /* and after the first of a plan that began with what others had learned */
+#define SURELY          0.05  /* relative: the planner's count is above the price by less than this */
 #define AGAIN_DRY_RUNS  2     /* of plans that a second look finds */
 #define AGAIN_WORK      20000 /* labels, for such a plan */
 
@@ -160,6 +161,12 @@ static bool is_taught(const struct vr_planner *s)
     return s->lessons && s->lessons->observed.rows && s->goal == VR_OPTIMIZE_DECODE;
 }
 
+/* No placement can be as fast as is wanted: known without a dry run, where the graph is known. */
+static bool is_hopeless(const struct vr_planner *s, const struct vr_plan *plan)
+{
+    return s->worth > 0 && is_taught(s) && plan->lower_bound > s->worth * (1 + SURELY);
+}
+
 /* Rounds of plan and proof for one goal; the plan that was best is in the outcome's arena. False with the planner's
  * sentence when nothing fits. */
 static bool find(struct vr_planner *s, enum vr_optimize goal, struct vr_plan *best_plan, struct vr_outcome *best,
@@ -186,6 +193,8 @@ static bool find(struct vr_planner *s, enum vr_optimize goal, struct vr_plan *be
             if (!found || err->code != VR_ENOFIT) return false;
             break;
         }
+        if (!found && is_hopeless(s, &plan))
+            return vr_fail(err, VR_ENOFIT, "no placement is as fast as it would have to be");
         double gain = 1, cost;
         if (found && !vr_plan_cost(&s->ask, best_plan, &cost, err)) return false;
         if (found) gain = 1 - plan.cost / cost;
@@ -449,6 +458,7 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
                               .splits = w->splits,
                               .whole_layers = w->whole_layers,
                               .unsplit = w->unsplit,
+                              .worth = w->worth,
                               .lessons = w->lessons,
                               .prober = { .fd = -1 } };
     s->ask = (struct vr_ask){ .model = a->model,

@@ -28,6 +28,7 @@ struct vr_planner {
     enum vr_splits splits;
     bool whole_layers;                /* as in vr_goal … */
     const struct vr_outcome *unsplit; /* … and this … */
+    double worth;                     /* … and this … */
     struct vr_lessons *lessons;       /* … and these */
     struct vr_observed observed;      /* of this context, from its first dry run */
     struct vr_footprint footprint;

@@ -217,8 +217,26 @@ static bool add_hosted(const struct spreading *p, struct vr_outcome *o, struct v
 
 /* --- what is asked --- */
 
-/* What is known before a dry run: as much scratch memory as the layers need. Token embeddings that are the output, too,
- * each device has whole. */
+/* Biases that are added when the devices' parts have been. */
+static bool is_added_last(const struct vr_tensor *t)
+{
+    size_t n = strlen(t->name), len = strlen(".bias");
+    bool bias = n > len && strcmp(t->name + n - len, ".bias") == 0;
+    return bias && (strstr(t->name, "_down") || strstr(t->name, "attn_output"));
+}
+
+/* What each device has whole: routers, norms, such biases, and token embeddings that are the output, too. */
+static uint64_t mirrored_bytes(const struct vr_planner *s)
+{
+    uint64_t bytes = s->a.model->tied ? s->footprint.output_gpu_bytes : 0;
+    for (uint32_t i = 0; i < s->a.model->n_tensors; i++) {
+        const struct vr_tensor *t = &s->a.model->tensors[i];
+        if (t->role == VR_ROLE_ROUTER || t->role == VR_ROLE_NORM || is_added_last(t)) bytes += vr_weight_gpu_bytes(t);
+    }
+    return bytes;
+}
+
+/* What is known before a dry run: as much scratch memory as the layers need. */
 static void begin(struct spreading *p, struct vr_planner *s, const struct vr_verdict *layers)
 {
     uint64_t compute = 0; /* the least: the first device's is larger while weights are on the host */
@@ -226,7 +244,7 @@ static void begin(struct spreading *p, struct vr_planner *s, const struct vr_ver
         uint64_t bytes = layers->devices[i].use.compute_bytes;
         if (bytes && (compute == 0 || bytes < compute)) compute = bytes;
     }
-    uint64_t mirrored = s->a.model->tied ? s->footprint.output_gpu_bytes : 0;
+    uint64_t mirrored = mirrored_bytes(s);
     p->whole_bytes = whole_bytes(s);
     p->ask = (struct vr_spread_ask){
         .stages = &p->stages, .speeds = s->a.speeds, .n = s->a.budgets->n, .slice_bytes = p->whole_bytes - mirrored

@@ -3,20 +3,22 @@
  *
  * Such a plan is a row of blocks: consecutive stations on one device, their units there or on the host. Blocks share no
  * memory, so each is solved on its own, for every kind and range of stations: the undominated pairs of (bytes, cost),
- * extended station by station. What follows is a shortest path over (station, devices of each kind used, last kind).
- * The best plan of this kind, but for a cap on the number of pairs.
+ * extended station by station, once for all ranges of the same classes (ranges.h). What follows is a shortest path over
+ * (station, devices of each kind used, last kind). The best plan of this kind, but for a cap on the number of pairs.
  *
  * bound.c's tables tell which pairs cannot be part of a plan cheaper than the best known. */
 #include "plan/case.h"
+#include "plan/ranges.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_POINTS  128
-#define MAX_OPTIONS 32 /* ways to place the units of a station */
+#define GRAINS      512 /* of a device's memory: of points in the same one the most promising stays */
+#define MAX_OPTIONS 32  /* ways to place the units of a station */
 #define MAX_STATES  (1 << 20)
 #define MAX_TABLE   (1 << 22)
+#define ROUNDING    1e-12 /* relative */
 
 /* A device's memory as a block sees it: in the middle, first (bit 0), with the output (bit 1). */
 enum { N_VARIANTS = 4 };
@@ -34,6 +36,11 @@ struct point {
     uint16_t option;
 };
 
+struct list {
+    uint32_t n;
+    struct point x[GRAINS + 1];
+};
+
 struct state {
     double cost;
     uint32_t before; /* state */
@@ -45,9 +52,12 @@ struct blocks {
     double best;            /* plans that cost no less are of no interest */
     struct option *options; /* [kind][class][MAX_OPTIONS] */
     uint8_t *n_options;
-    double *block;        /* [kind][begin][end][variant]: cost of a block */
-    uint32_t *extent;     /* [kind][begin]: ends beyond this are hopeless */
-    struct state *states; /* [station][used][last kind or host] */
+    struct vr_ranges ranges;
+    struct list *now, *next; /* [begin]: the points of all ranges of a length that are like the one that begins there */
+    uint16_t *like;          /* [kind][length][begin]: where that begins */
+    double *block;           /* [kind][begin][end][variant]: cost of a block */
+    uint32_t *extent;        /* [kind][begin]: ends beyond this are hopeless */
+    struct state *states;    /* [station][used][last kind or host] */
     size_t n_states, n_block;
     uint32_t n_used, radix[VR_MAX_PLACED];
 };
@@ -102,41 +112,38 @@ static uint8_t list_options(const struct vr_case *c, uint32_t q, uint32_t k, str
 
 /* --- one block --- */
 
-/* Every second point goes, the one with the fewest bytes and the cheapest stay. */
-static uint32_t thin(struct point *x, uint32_t n)
-{
-    uint32_t m = 1;
-    for (uint32_t i = 1; i < n; i += 2) x[m++] = x[i + 1 < n ? i + 1 : i];
-    return m;
-}
-
 /* Only points below this line can be part of a plan cheaper than the best: cost + price x bytes < limit. */
 struct line {
     double price, limit;
 };
 
-/* points x options, undominated, within cap and below the line. Fewest bytes first, so dearest first. */
+/* points x options, within cap and below the line: of each grain the most promising, and of these those that are not
+ * dominated. Fewest bytes first, so dearest first. */
 static uint32_t extend(const struct point *from, uint32_t n, const struct option *options, uint32_t n_options,
                        uint64_t cap, struct line line, struct point *to)
 {
-    struct point all[2 * MAX_POINTS - 1]; /* thin() makes MAX_POINTS of them */
-    uint64_t ahead[MAX_OPTIONS];
-    uint32_t at[MAX_OPTIONS] = { 0 }, kept = 0;
-    for (uint32_t i = 0; i < n_options; i++) ahead[i] = from[0].bytes + options[i].bytes;
-    for (;;) { /* merge the sorted lists, one per option */
-        uint32_t o = 0;
-        for (uint32_t i = 1; i < n_options; i++)
-            if (ahead[i] < ahead[o]) o = i;
-        if (ahead[o] > cap) break;
-        struct point p = { ahead[o], from[at[o]].cost + options[o].cost, (uint16_t)at[o], (uint16_t)o };
-        ahead[o] = ++at[o] < n ? from[at[o]].bytes + options[o].bytes : UINT64_MAX;
-        if ((kept && p.cost >= all[kept - 1].cost) || p.cost + line.price * (double)p.bytes >= line.limit) continue;
-        if (kept && all[kept - 1].bytes == p.bytes) kept--;
-        if (kept == 2 * MAX_POINTS - 1) kept = thin(all, kept);
-        all[kept++] = p;
+    struct point all[GRAINS + 1];
+    double sums[GRAINS + 1], dearest = INFINITY;
+    double grains = vr_grains(cap, GRAINS);
+    uint64_t most = from[n - 1].bytes + options[n_options - 1].bytes;
+    uint32_t begin = vr_grain(from[0].bytes + options[0].bytes, grains, GRAINS), end = vr_grain(most, grains, GRAINS);
+    uint32_t kept = 0;
+    for (uint32_t g = begin; g <= end; g++) sums[g] = INFINITY;
+    for (uint32_t o = 0; o < n_options; o++)
+        for (uint32_t i = 0; i < n && from[i].bytes + options[o].bytes <= cap; i++) {
+            struct point p = { from[i].bytes + options[o].bytes, from[i].cost + options[o].cost, (uint16_t)i,
+                               (uint16_t)o };
+            double sum = p.cost + line.price * (double)p.bytes;
+            uint32_t g = vr_grain(p.bytes, grains, GRAINS);
+            if (sum >= line.limit || sum >= sums[g]) continue;
+            sums[g] = sum;
+            all[g] = p;
+        }
+    for (uint32_t g = begin; g <= end; g++) {
+        if (isinf(sums[g]) || all[g].cost >= dearest) continue;
+        dearest = all[g].cost;
+        to[kept++] = all[g];
     }
-    if (kept > MAX_POINTS) kept = thin(all, kept);
-    memcpy(to, all, kept * sizeof *to);
     return kept;
 }
 
@@ -165,8 +172,14 @@ static size_t block_at(const struct blocks *b, uint32_t k, uint32_t begin, uint3
     return ((k * n + begin) * n + end) * N_VARIANTS;
 }
 
+static uint16_t *like_at(const struct blocks *b, uint32_t k, uint32_t len)
+{
+    size_t n = b->c->p->n_stations;
+    return &b->like[(k * (n + 1) + len) * n];
+}
+
 /* What stations begin..end-1 may cost on one device of kind k, in a plan that is cheaper than the best. */
-static struct line line_for(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t end)
+static double limit_of(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t end)
 {
     const struct vr_case *c = b->c;
     double in = INFINITY;
@@ -174,33 +187,86 @@ static struct line line_for(const struct blocks *b, uint32_t k, uint32_t begin, 
         double sum = vr_case_before(c, begin, a) + c->change[a][k];
         if (sum < in) in = sum;
     }
-    return (struct line){ c->price[k], b->best - in - vr_case_rest(c, end, false, k) - c->constant };
+    return b->best - in - vr_case_rest(c, end, false, k) - c->constant;
 }
 
-static void solve_from(struct blocks *b, uint32_t k, uint32_t begin)
+/* The same for all ranges of that length that are like the one at `first`. */
+static struct line line_for(const struct blocks *b, uint32_t k, uint32_t first, uint32_t len)
 {
-    const struct vr_case *c = b->c;
-    const struct vr_problem *p = c->p;
-    struct point now[MAX_POINTS], next[MAX_POINTS];
-    uint32_t n = 1, s = begin;
-    bool some = false, empty = false;
-    now[0] = (struct point){ 0 };
-    for (; s < p->n_stations; s++) {
-        uint32_t of = k * p->n_classes + p->stations[s];
-        if ((p->allow[s] && !(p->allow[s] >> k & 1)) || !b->n_options[of]) break;
-        n = extend(now, n, &b->options[of * MAX_OPTIONS], b->n_options[of], c->cap_bytes[k],
-                   line_for(b, k, begin, s + 1), next);
-        if (!n) break;
-        memcpy(now, next, n * sizeof *now);
-        some |= p->classes[p->stations[s]].cache == VR_CACHE_SOME;
-        empty |= p->classes[p->stations[s]].cache == VR_CACHE_EMPTY;
-        double *block = &b->block[block_at(b, k, begin, s + 1)];
-        for (uint32_t v = 0; v < N_VARIANTS; v++) {
-            uint32_t i = choose(c, now, n, k, v);
-            block[v] = i < n && (some || !empty) ? now[i].cost : INFINITY;
-        }
+    const uint16_t *like = like_at(b, k, len);
+    struct line line = { b->c->price[k], -INFINITY };
+    for (uint32_t begin = first; begin + len <= b->c->p->n_stations; begin++)
+        if (like[begin] == first) line.limit = fmax(line.limit, limit_of(b, k, begin, begin + len));
+    return line;
+}
+
+/* The points of stations first..first+len-1 from those without the last one. */
+static void add_station(const struct blocks *b, uint32_t k, uint32_t first, uint32_t len, const struct list *from,
+                        struct list *to)
+{
+    const struct vr_problem *p = b->c->p;
+    size_t of = k * p->n_classes + p->stations[first + len - 1];
+    to->n = extend(from->x, from->n, &b->options[of * MAX_OPTIONS], b->n_options[of], b->c->cap_bytes[k],
+                   line_for(b, k, first, len), to->x);
+}
+
+/* Whether a device would have layers without a cache only. */
+static bool lacks_cache(const struct vr_problem *p, uint32_t begin, uint32_t end)
+{
+    bool empty = false;
+    for (uint32_t s = begin; s < end; s++) {
+        enum vr_cache cache = p->classes[p->stations[s]].cache;
+        if (cache == VR_CACHE_SOME) return false;
+        empty |= cache == VR_CACHE_EMPTY;
     }
-    b->extent[k * p->n_stations + begin] = s;
+    return empty;
+}
+
+static void close_block(struct blocks *b, uint32_t k, uint32_t begin, uint32_t end, const struct list *x)
+{
+    double *block = &b->block[block_at(b, k, begin, end)];
+    bool may = !lacks_cache(b->c->p, begin, end);
+    for (uint32_t v = 0; v < N_VARIANTS; v++) {
+        uint32_t i = choose(b->c, x->x, x->n, k, v);
+        block[v] = i < x->n && may ? x->x[i].cost : INFINITY;
+    }
+}
+
+/* Whether a block on kind k may go on with station s. */
+static bool may_hold(const struct blocks *b, uint32_t k, uint32_t s)
+{
+    const struct vr_problem *p = b->c->p;
+    return s < p->n_stations && (!p->allow[s] || (p->allow[s] >> k & 1)) &&
+           b->n_options[k * p->n_classes + p->stations[s]];
+}
+
+/* All blocks on a kind, the shorter ones first. */
+static void solve_kind(struct blocks *b, uint32_t k)
+{
+    uint32_t n = b->c->p->n_stations, *extent = &b->extent[k * n];
+    bool alive[VR_MAX_STATIONS];
+    uint16_t was[VR_MAX_STATIONS] = { 0 }; /* the list of a range without its last station */
+    bool any = true;
+    b->now[0] = (struct list){ .n = 1 };
+    for (uint32_t s = 0; s < n; s++) alive[s] = true, extent[s] = s;
+    for (uint32_t len = 1; len <= n && any; len++) {
+        uint16_t *like = like_at(b, k, len);
+        for (uint32_t s = 0; s < n; s++) alive[s] = alive[s] && may_hold(b, k, s + len - 1);
+        vr_ranges_like(&b->ranges, len, alive, like);
+        any = false;
+        for (uint32_t s = 0; s < n; s++) {
+            if (like[s] == s) add_station(b, k, s, len, &b->now[was[s]], &b->next[s]);
+            alive[s] = alive[s] && b->next[like[s]].n;
+            if (!alive[s]) continue;
+            close_block(b, k, s, s + len, &b->next[like[s]]);
+            was[s] = like[s];
+            extent[s] = s + len;
+            any = true;
+        }
+        struct list *t = b->now;
+        b->now = b->next;
+        b->next = t;
+    }
 }
 
 /* --- the row of blocks --- */
@@ -210,9 +276,12 @@ static size_t state_at(const struct blocks *b, uint32_t station, uint32_t used, 
     return ((size_t)station * b->n_used + used) * b->c->n_places + last;
 }
 
+/* Of rows that cost the same, the one whose last block is shortest: what the first device has of the host's weights in
+ * a prompt need not cross to others. */
 static void reach(struct blocks *b, size_t to, double cost, size_t from, uint32_t variant)
 {
-    if (cost < b->states[to].cost) b->states[to] = (struct state){ cost, (uint32_t)from, (uint8_t)variant };
+    if (cost <= b->states[to].cost * (1 + ROUNDING))
+        b->states[to] = (struct state){ cost, (uint32_t)from, (uint8_t)variant };
 }
 
 static void go_on(struct blocks *b, uint32_t station, uint32_t used, uint32_t last)
@@ -265,28 +334,50 @@ static size_t walk(struct blocks *b)
 
 /* --- reading the plan back --- */
 
-/* Solves a block again, keeping every step, and writes where its units are. */
+/* The choice for one station of a range that is like the one that is wanted. */
+struct taken {
+    uint16_t class;
+    uint32_t away;
+};
+
+/* Solves a block again, keeping every step, backwards: *taken are its stations in the order of the ranges that its
+ * points were found for. */
+static bool solve_again(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t len, uint32_t variant,
+                        struct taken *taken)
+{
+    const struct vr_problem *p = b->c->p;
+    VR_AUTO_FREE struct list *rows = calloc((size_t)len + 1, sizeof *rows);
+    VR_AUTO_FREE uint16_t *first = calloc((size_t)len + 1, sizeof *first);
+    if (!rows || !first) return false;
+    for (uint32_t i = len, at = begin; i > 0; i--) first[i] = like_at(b, k, i)[at], at = first[i];
+    rows[0].n = 1;
+    for (uint32_t i = 1; i <= len; i++) add_station(b, k, first[i], i, &rows[i - 1], &rows[i]);
+    uint32_t at = choose(b->c, rows[len].x, rows[len].n, k, variant);
+    for (uint32_t i = len; i > 0; i--) {
+        const struct point *x = &rows[i].x[at];
+        uint16_t q = p->stations[first[i] + i - 1];
+        taken[i - 1] = (struct taken){ q, b->options[(k * p->n_classes + q) * MAX_OPTIONS + x->option].away };
+        at = x->before;
+    }
+    return true;
+}
+
+/* Writes where a block's units are: its stations take the choices for their class, in any order. */
 static bool read_block(const struct blocks *b, uint32_t k, uint32_t begin, uint32_t end, uint32_t variant,
                        uint8_t device, struct vr_placement *out)
 {
     const struct vr_problem *p = b->c->p;
-    uint32_t n = 1, len = end - begin;
-    VR_AUTO_FREE struct point *rows = calloc((size_t)len + 1, MAX_POINTS * sizeof *rows);
-    if (!rows) return false;
-    for (uint32_t i = 0; i < len; i++) {
-        uint32_t of = k * p->n_classes + p->stations[begin + i];
-        n = extend(&rows[i * MAX_POINTS], n, &b->options[of * MAX_OPTIONS], b->n_options[of], b->c->cap_bytes[k],
-                   line_for(b, k, begin, begin + i + 1), &rows[(i + 1) * MAX_POINTS]);
-    }
-    uint32_t at = choose(b->c, &rows[len * MAX_POINTS], n, k, variant);
-    for (uint32_t i = len; i-- > 0;) {
-        const struct point *x = &rows[(i + 1) * MAX_POINTS + at];
-        uint32_t s = begin + i, q = p->stations[s];
-        uint32_t away = b->options[(k * p->n_classes + q) * MAX_OPTIONS + x->option].away;
+    uint32_t n = end - begin;
+    VR_AUTO_FREE struct taken *taken = calloc(n, sizeof *taken);
+    if (!taken || !solve_again(b, k, begin, n, variant, taken)) return false;
+    for (uint32_t s = begin; s < end; s++) {
+        uint32_t i = s - begin, q = p->stations[s];
+        while (taken[i].class != q) i++;
+        uint32_t away = taken[i].away;
+        taken[i] = taken[s - begin];
         out->core[s] = device;
         for (uint32_t u = 0; u < p->classes[q].n_units; u++)
             out->units[s * VR_MAX_UNITS + u] = away >> u & 1 ? VR_ON_HOST : device;
-        at = x->before;
     }
     return true;
 }
@@ -326,7 +417,11 @@ static bool init(struct blocks *b, bool *too_large)
     b->block = malloc(b->n_block * sizeof *b->block);
     b->extent = malloc((size_t)p->n_kinds * p->n_stations * sizeof *b->extent);
     b->states = malloc(b->n_states * sizeof *b->states);
-    return b->options && b->n_options && b->block && b->extent && b->states;
+    b->now = malloc(p->n_stations * sizeof *b->now);
+    b->next = malloc(p->n_stations * sizeof *b->next);
+    b->like = malloc((size_t)p->n_kinds * (p->n_stations + 1) * p->n_stations * sizeof *b->like);
+    return vr_ranges_init(&b->ranges, p, false) && b->options && b->n_options && b->block && b->extent && b->states &&
+           b->now && b->next && b->like;
 }
 
 static bool solve(struct blocks *b, struct vr_placement *out, struct vr_search_result *result)
@@ -338,7 +433,7 @@ static bool solve(struct blocks *b, struct vr_placement *out, struct vr_search_r
             uint32_t of = k * p->n_classes + q;
             b->n_options[of] = list_options(c, q, k, &b->options[of * MAX_OPTIONS]);
         }
-        for (uint32_t s = 0; s < p->n_stations; s++) solve_from(b, k, s);
+        solve_kind(b, k);
     }
     size_t at = walk(b);
     result->cost = b->states[at].cost;
@@ -358,5 +453,9 @@ bool vr_case_blocks(struct vr_case *c, double best, struct vr_placement *out, st
     free(b.block);
     free(b.extent);
     free(b.states);
+    free(b.now);
+    free(b.next);
+    free(b.like);
+    vr_ranges_done(&b.ranges);
     return ok;
 }

@@ -2,15 +2,17 @@
  * tensors could be cut; here every device holds whole pieces.
  *
  * As in blocks.c a plan is a row of blocks, consecutive stations on one device each, and the bound is the shortest path
- * over such rows. But a unit may also be a guest: then it takes no memory at home, takes the least way that leads to
- * another device, and pays a rent. Where it is, is forgotten; instead every device collects rents for the memory that
- * its block leaves, for as many whole units as that holds. What the guests of a plan pay is no more than what its
- * devices could collect, so no plan costs less than the cheapest row, whatever the rents are.
+ * over such rows; what a block costs is found once for all that are made of the same classes and begin and end alike.
+ * But a unit may also be a guest: then it takes no memory at home, takes the least way that leads to another device,
+ * and pays a rent. Where it is, is forgotten; instead every device collects rents for the memory that its block leaves,
+ * for as many whole units as that holds. What the guests of a plan pay is no more than what its devices could collect,
+ * so no plan costs less than the cheapest row, whatever the rents are.
  *
  * Good rents begin with the prices of bound.c and go down to where being a guest just does not pay: then few are, and
  * devices collect little for gaps. Points that lie close together are made one, with the better of both numbers: that
  * lowers the bound, it never raises it. */
 #include "plan/case.h"
+#include "plan/ranges.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -54,9 +56,11 @@ struct rows {
     struct options *options;         /* [place][class] */
     double *through, *before, *rest; /* as those of bound.c, with these rents */
     struct list gain;                /* of memory that is left on the kind at hand; its cost is negative */
-    double *block;                   /* [kind][begin][end][variant] */
-    uint32_t *extent;                /* [kind][begin]: ends beyond this are hopeless */
-    double *states;                  /* [station][used][last kind or host] */
+    struct vr_ranges ranges;
+    struct list *now, *next; /* [begin]: sums of all ranges of a length that are like the one that begins there */
+    double *block;           /* [kind][begin][end][variant] */
+    uint32_t *extent;        /* [kind][begin]: ends beyond this are hopeless */
+    double *states;          /* [station][used][last kind or host] */
     size_t n_states, n_block;
     uint64_t work; /* sums looked at */
     uint32_t n_used, radix[VR_MAX_PLACED];
@@ -212,29 +216,30 @@ static void set_rents(struct rows *r)
 
 /* --- lists of points --- */
 
-/* All sums of a point and an option within cap that are of interest: cost + price x bytes < limit. The undominated
- * ones, and of those closer than a grain one. */
+/* All sums of a point and an option within cap that are of interest: cost + price x bytes < limit. Those of one grain
+ * become one, and of these the undominated ones stay. */
 static void extend(struct rows *r, const struct list *from, const struct point *options, uint32_t n_options,
                    uint64_t cap, double price, double limit, struct list *to)
 {
-    uint64_t ahead[MAX_OPTIONS], grain = cap / r->grains;
-    uint32_t at[MAX_OPTIONS] = { 0 }, n = 0;
-    double least = INFINITY;
-    for (uint32_t i = 0; i < n_options; i++) ahead[i] = from->x[0].bytes + options[i].bytes;
-    for (;;) { /* merge the sorted lists, one per option */
-        uint32_t o = 0;
-        for (uint32_t i = 1; i < n_options; i++)
-            if (ahead[i] < ahead[o]) o = i;
-        if (ahead[o] > cap) break;
-        r->work++;
-        struct point x = { ahead[o], from->x[at[o]].cost + options[o].cost };
-        ahead[o] = ++at[o] < from->n ? from->x[at[o]].bytes + options[o].bytes : UINT64_MAX;
-        if (x.cost >= least || x.cost + price * (double)x.bytes >= limit) continue;
-        least = x.cost;
-        if (n && x.bytes - to->x[n - 1].bytes <= grain)
-            to->x[n - 1].cost = x.cost;
-        else
-            to->x[n++] = x;
+    struct point all[VR_ROWS_GRAINS + 1];
+    double grains = vr_grains(cap, r->grains), least = INFINITY;
+    uint64_t most = from->x[from->n - 1].bytes + options[n_options - 1].bytes;
+    uint32_t begin = vr_grain(from->x[0].bytes + options[0].bytes, grains, r->grains);
+    uint32_t end = vr_grain(most, grains, r->grains), n = 0;
+    for (uint32_t g = begin; g <= end; g++) all[g] = (struct point){ UINT64_MAX, INFINITY };
+    for (uint32_t o = 0; o < n_options; o++)
+        for (uint32_t i = 0; i < from->n && from->x[i].bytes + options[o].bytes <= cap; i++) {
+            struct point x = { from->x[i].bytes + options[o].bytes, from->x[i].cost + options[o].cost };
+            struct point *at = &all[vr_grain(x.bytes, grains, r->grains)];
+            r->work++;
+            if (x.cost + price * (double)x.bytes >= limit) continue;
+            if (x.bytes < at->bytes) at->bytes = x.bytes;
+            if (x.cost < at->cost) at->cost = x.cost;
+        }
+    for (uint32_t g = begin; g <= end; g++) {
+        if (all[g].cost >= least) continue;
+        least = all[g].cost;
+        to->x[n++] = all[g];
     }
     to->n = n;
 }
@@ -380,33 +385,79 @@ static void close_block(struct rows *r, const struct list *x, uint32_t k, uint32
     }
 }
 
-static void solve_from(struct rows *r, uint32_t k, uint32_t begin)
+/* Below which sum a block can be part of a plan that is cheaper than the best. */
+static double limit_of(const struct rows *r, uint32_t k, uint32_t begin, uint32_t end)
 {
     const struct vr_case *c = r->c;
-    const struct vr_problem *p = c->p;
-    struct list now, inside, border;
-    uint32_t s = begin;
     double in = enter_from(r, &r->before[begin * c->n_places], k);
-    now.n = 1;
-    now.x[0] = (struct point){ 0 };
-    for (; s < p->n_stations && vr_case_may(c, p->allow[s], k); s++) {
-        const struct options *o = options_of(r, k, p->stations[s]);
-        double limit = r->best - in - r->rest[(s + 1) * c->n_places + k] - c->constant + c->reward[k] * (s + 1 - begin);
-        int at = s == begin ? AT_BORDER : INSIDE;
-        if (!o->n[AT_BORDER]) break;
-        border.n = inside.n = 0;
-        if (o->n[at]) extend(r, &now, o->x[at], o->n[at], c->cap_bytes[k], c->price[k], limit, &inside);
-        bool alike = at == AT_BORDER || (o->n[INSIDE] == o->n[AT_BORDER] &&
-                                         memcmp(o->x[INSIDE], o->x[AT_BORDER], o->n[INSIDE] * sizeof *o->x[0]) == 0);
-        if (!alike) extend(r, &now, o->x[AT_BORDER], o->n[AT_BORDER], c->cap_bytes[k], c->price[k], limit, &border);
-        close_block(r, alike ? &inside : &border, k, begin, s + 1);
-        if (!inside.n) {
-            s += !alike && border.n;
-            break;
-        }
-        copy(&now, &inside);
+    return r->best - in - r->rest[end * c->n_places + k] - c->constant + c->reward[k] * (end - begin);
+}
+
+/* The same for all ranges of that length that are like the one at `first`. */
+static double limit_for(const struct rows *r, uint32_t k, uint32_t first, uint32_t len, const uint16_t *like)
+{
+    double limit = -INFINITY;
+    for (uint32_t begin = first; begin + len <= r->c->p->n_stations; begin++)
+        if (like[begin] == first) limit = fmax(limit, limit_of(r, k, begin, begin + len));
+    return limit;
+}
+
+static bool alike_at_border(const struct options *o)
+{
+    return o->n[INSIDE] == o->n[AT_BORDER] &&
+           memcmp(o->x[INSIDE], o->x[AT_BORDER], o->n[INSIDE] * sizeof *o->x[0]) == 0;
+}
+
+/* All blocks that are like the one of `len` stations at `first`, from the sums without the last one. */
+static void solve_ranges(struct rows *r, uint32_t k, uint32_t first, uint32_t len, const uint16_t *like,
+                         const struct list *from, struct list *inside)
+{
+    const struct vr_case *c = r->c;
+    const struct options *o = options_of(r, k, c->p->stations[first + len - 1]);
+    double limit = limit_for(r, k, first, len, like);
+    struct list border = { .n = 0 };
+    int at = len == 1 ? AT_BORDER : INSIDE;
+    bool alike = at == AT_BORDER || alike_at_border(o);
+    inside->n = 0;
+    if (o->n[at]) extend(r, from, o->x[at], o->n[at], c->cap_bytes[k], c->price[k], limit, inside);
+    if (!alike) extend(r, from, o->x[AT_BORDER], o->n[AT_BORDER], c->cap_bytes[k], c->price[k], limit, &border);
+    const struct list *x = alike ? inside : &border;
+    for (uint32_t begin = first; begin + len <= c->p->n_stations; begin++) {
+        if (like[begin] != first) continue;
+        close_block(r, x, k, begin, begin + len);
+        if (x->n) r->extent[k * c->p->n_stations + begin] = begin + len;
     }
-    r->extent[k * p->n_stations + begin] = s;
+}
+
+/* Whether a block on kind k may go on with station s. */
+static bool may_hold(const struct rows *r, uint32_t k, uint32_t s)
+{
+    const struct vr_problem *p = r->c->p;
+    return s < p->n_stations && vr_case_may(r->c, p->allow[s], k) && options_of(r, k, p->stations[s])->n[AT_BORDER];
+}
+
+/* All blocks on a kind, the shorter ones first. */
+static void solve_kind(struct rows *r, uint32_t k)
+{
+    uint32_t n = r->c->p->n_stations;
+    bool alive[VR_MAX_STATIONS], any = true;
+    uint16_t like[VR_MAX_STATIONS], was[VR_MAX_STATIONS] = { 0 }; /* the list of a range without its last station */
+    r->now[0] = (struct list){ .n = 1 };
+    for (uint32_t s = 0; s < n; s++) alive[s] = true, r->extent[k * n + s] = s;
+    for (uint32_t len = 1; len <= n && any; len++) {
+        for (uint32_t s = 0; s < n; s++) alive[s] = alive[s] && may_hold(r, k, s + len - 1);
+        vr_ranges_like(&r->ranges, len, alive, like);
+        any = false;
+        for (uint32_t s = 0; s < n && r->work < MAX_WORK; s++) {
+            if (like[s] == s) solve_ranges(r, k, s, len, like, &r->now[was[s]], &r->next[s]);
+            alive[s] = alive[s] && r->next[like[s]].n;
+            if (alive[s]) was[s] = like[s];
+            any |= alive[s];
+        }
+        struct list *t = r->now;
+        r->now = r->next;
+        r->next = t;
+    }
 }
 
 /* --- the row of blocks --- */
@@ -459,6 +510,14 @@ static double walk(struct rows *r)
     return least;
 }
 
+static bool any_border_units(const struct vr_problem *p)
+{
+    for (uint32_t q = 0; q < p->n_classes; q++)
+        for (uint32_t u = 0; u < p->classes[q].n_units; u++)
+            if (p->classes[q].units[u].move == VR_MOVE_BORDER) return true;
+    return false;
+}
+
 static bool init(struct rows *r)
 {
     const struct vr_problem *p = r->c->p;
@@ -479,7 +538,10 @@ static bool init(struct rows *r)
     r->block = malloc(r->n_block * sizeof *r->block);
     r->extent = calloc(p->n_kinds * n_stations, sizeof *r->extent);
     r->states = malloc(r->n_states * sizeof *r->states);
-    return r->rent && r->options && r->through && r->before && r->rest && r->block && r->extent && r->states;
+    r->now = malloc(n_stations * sizeof *r->now);
+    r->next = malloc(n_stations * sizeof *r->next);
+    return vr_ranges_init(&r->ranges, p, any_border_units(p)) && r->now && r->next && r->rent && r->options &&
+           r->through && r->before && r->rest && r->block && r->extent && r->states;
 }
 
 static double solve(struct rows *r)
@@ -492,7 +554,7 @@ static double solve(struct rows *r)
     for (uint32_t k = 0; k < c->n_kinds; k++) {
         if (!(c->usable >> k & 1)) continue;
         list_gains(r, k);
-        for (uint32_t s = 0; s < c->p->n_stations && r->work < MAX_WORK; s++) solve_from(r, k, s);
+        solve_kind(r, k);
     }
     return r->work < MAX_WORK ? fmin(walk(r), r->best) : c->root;
 }
@@ -509,5 +571,8 @@ double vr_case_rows(const struct vr_case *c, double best, uint32_t grains)
     free(r.block);
     free(r.extent);
     free(r.states);
+    free(r.now);
+    free(r.next);
+    vr_ranges_done(&r.ranges);
     return low;
 }

@@ -366,6 +366,53 @@ static void test_together(void **state)
     vr_model_free(draft.model);
 }
 
+/* A plan that cannot be as fast as it would have to be is not proven first: one card instead of two, for a model that
+ * is mostly on the host. */
+static void test_hopeless_plans_take_no_dry_run(void **state)
+{
+    (void)state;
+    struct stage s;
+    on_cards(&s, "gpt-oss-120b", "2x RTX 5060 Ti 16GB", 4096);
+    s.machine.host.ram_free_bytes = UINT64_C(128) << 30;
+    s.budgets.items[0].budget_bytes = s.budgets.items[1].budget_bytes;
+    VR_AUTO(vr_lessons) lessons = vr_lessons_new();
+    struct vr_goal goal = { .splits = VR_SPLITS_LAYER, .lessons = lessons };
+    VR_AUTO_OUTCOME two = { 0 }, none = { 0 }, one = { 0 };
+    struct vr_err err = { 0 };
+    assert_non_null(lessons);
+    if (!vr_fit_plan(&s.ask, &goal, &two, &err)) fail_msg("%s", err.msg);
+    double best = two.verdict.cost[VR_OPTIMIZE_DECODE];
+    s.budgets.items[1].budget_bytes = 0;
+    goal.worth = best;
+    assert_false(vr_fit_plan(&s.ask, &goal, &none, &err));
+    assert_int_equal(err.code, VR_ENOFIT);
+    assert_int_equal(none.dry_runs, 0);
+    goal.worth = 2 * best;
+    err = (struct vr_err){ 0 };
+    if (!vr_fit_plan(&s.ask, &goal, &one, &err)) fail_msg("%s", err.msg);
+    assert_true(one.dry_runs > 0 && one.verdict.fits && one.verdict.cost[VR_OPTIMIZE_DECODE] > best);
+    vr_model_free(s.model);
+}
+
+/* A split with experts on the host is not planned anew for a wider micro-batch that would send one more layer's there:
+ * a narrower one is tried as it is. */
+static void test_splits_keep_their_experts(void **state)
+{
+    (void)state;
+    struct stage s;
+    on_cards(&s, "gpt-oss-120b", "4x RTX 5060 Ti 16GB", 4096);
+    struct vr_goal goal = { .splits = VR_SPLITS_ALL };
+    VR_AUTO_OUTCOME first = { 0 }, o = { 0 };
+    struct vr_err err = { 0 };
+    if (!vr_fit_plan(&s.ask, &goal, &first, &err)) fail_msg("%s", err.msg);
+    if (!vr_fit_choose(&s.ask, &goal, &everything, &o, &err)) fail_msg("%s", err.msg);
+    assert_true(o.trial.split_mode == VR_SPLIT_TENSOR && o.verdict.fits);
+    assert_int_equal(o.trial.context.n_ubatch, 1024); /* 2,048 do not fit */
+    assert_int_equal(o.dry_runs, first.dry_runs + 2);
+    assert_int_equal(o.verdict.host.model_bytes, first.verdict.host.model_bytes);
+    vr_model_free(s.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -379,6 +426,8 @@ int main(void)
         cmocka_unit_test(test_fewest_devices),
         cmocka_unit_test(test_goals),
         cmocka_unit_test(test_together),
+        cmocka_unit_test(test_hopeless_plans_take_no_dry_run),
+        cmocka_unit_test(test_splits_keep_their_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

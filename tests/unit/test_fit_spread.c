@@ -309,6 +309,29 @@ static void test_slow_splits_are_foretold(void **state)
     }
 }
 
+/* What each device has whole is known before a dry run, so that the first split that is tried fits: routers are large
+ * (Qwen3-235B: 191 MiB on each), and biases that are added last (gpt-oss). */
+static void test_the_first_split_fits(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "gpt-oss-120b", "qwen3-235b-a22b" };
+    for (size_t i = 0; i < VR_COUNT(models); i++) {
+        struct stage s;
+        set_stage(&s, models[i], "4x RTX 5060 Ti 16GB", 4096);
+        s.machine.host.ram_free_bytes = UINT64_C(256) << 30;
+        s.machine.host.bandwidth_gbs = 200;
+        vr_speeds_guess(&s.machine, &s.speeds);
+        VR_AUTO_OUTCOME layers = { 0 }, all = { 0 };
+        struct vr_err err = { 0 };
+        if (!plan(&s, VR_SPLITS_LAYER, VR_OPTIMIZE_DECODE, &layers, &err) ||
+            !plan(&s, VR_SPLITS_ALL, VR_OPTIMIZE_DECODE, &all, &err))
+            fail_msg("%s", err.msg);
+        assert_int_equal(all.dry_runs, layers.dry_runs + 1);
+        assert_true(reason_of(&all, VR_REASON_SPLIT_TENSOR) || reason_of(&all, VR_REASON_SPLIT_GAINS_LITTLE));
+        done(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -319,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_experts_on_the_host),
         cmocka_unit_test(test_slow_splits_are_foretold),
+        cmocka_unit_test(test_the_first_split_fits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
  * virtual GPUs see the sizes. */
 #include "engine/probe/probe.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include <ggml-backend-impl.h>
@@ -120,6 +121,13 @@ static void clean_environment(void)
     }
     setenv("GGML_NO_BACKTRACE", "1", 1);   /* it would start a debugger */
     setenv("CUDA_VISIBLE_DEVICES", "", 1); /* an engine with CUDA built in must not wake the GPUs for this */
+}
+
+/* What this process frees it soon takes again: nothing is given back, or it would come back as zeros, page by page. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
 /* The engine's CPU backend, and the trial's devices as virtual ones. */
@@ -420,6 +428,7 @@ static bool probe_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     struct vr_proof p = { 0 };
     clean_environment();
+    keep_memory();
     if (!measure(ctx, &p, err)) return false;
     vr_buf_add(result, &p, sizeof p);
     if (p.works.n_rows) vr_buf_add(result, p.works.rows, p.works.n_rows * sizeof *p.works.rows);
