@@ -65,7 +65,10 @@ async function load(ms) {
 
 // --- what happens meanwhile ---
 
-const below = (is_engine) => tree(s.pid).filter((p) => p.parent === s.pid && p.state !== 'Z' && is_engine === (() => { try { return fs.readFileSync(`/proc/${p.pid}/cmdline`, 'utf8').split('\0')[1] === 'engine-process'; } catch { return false; } })()).map((p) => p.pid);
+// Its children by what they do; one that is forked and not yet executed has the front's words.
+const word = (pid) => { try { return fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[1]; } catch { return ''; } };
+const below = (what) => tree(s.pid).filter((p) => p.parent === s.pid && p.state !== 'Z' && word(p.pid) === what).map((p) => p.pid);
+const engines = () => below('engine-process'), plans = () => below('load-plan');
 let reloads = 0, kills = 0;
 function kill(pid, signal, what) {
   try { process.kill(pid, signal); } catch { return `${what}: gone already`; }
@@ -78,15 +81,15 @@ async function soon(find) {
 }
 const unload = () => Promise.all(names.map((model) => request({ port: s.port, path: '/api/models/unload', headers: auth(keys[0]), body: { model } })));
 const events = [
-  async () => kill(await soon(() => below(true)[0]), 'SIGKILL', 'engine killed'),
+  async () => kill(await soon(() => engines()[0]), 'SIGKILL', 'engine killed'),
   async () => { // the youngest engine, while some model loads
-    const pid = await soon(async () => ((await models()).some((m) => m.state === 'loading') ? below(true).at(-1) : null));
+    const pid = await soon(async () => ((await models()).some((m) => m.state === 'loading') ? engines().at(-1) : null));
     return pid ? kill(pid, 'SIGKILL', 'killed at load') : 'nobody loads';
   },
   () => { keys.push(`key-${++reloads}-0123456789`); writeKeys(); process.kill(s.pid, 'SIGHUP'); return 'keys reloaded'; },
-  async () => { const pid = await soon(() => below(false)[0]); if (pid) try { process.kill(pid, 'SIGKILL'); } catch { } return pid ? 'plan killed' : 'nobody plans'; },
+  async () => { const pid = await soon(() => plans()[0]); if (pid) try { process.kill(pid, 'SIGKILL'); } catch { } return pid ? 'plan killed' : 'nobody plans'; },
   async () => { await unload(); return 'all unloaded'; },
-  async () => kill(await soon(() => below(true).at(-1)), 'SIGSEGV', 'engine faults'),
+  async () => kill(await soon(() => engines().at(-1)), 'SIGSEGV', 'engine faults'),
   async () => { on = false; await sleep(1500); return 'silence'; },
 ];
 
