@@ -43,7 +43,7 @@ bool vr_fd_pwrite(int fd, const void *data, size_t n, uint64_t at)
     for (const char *from = data; n;) {
         ssize_t w = pwrite(fd, from, n, (off_t)at);
         if (w < 0 && errno == EINTR) continue;
-        if (w < 0) return false;
+        if (w <= 0) return w < 0 ? false : (errno = EIO, false);
         from += w;
         at += (uint64_t)w;
         n -= (size_t)w;

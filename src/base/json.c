@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* --- UTF-8 --- */
@@ -128,4 +129,10 @@ json_t *vr_json_text(const char *s)
     VR_AUTO_BUF text = { 0 };
     vr_json_add_string(&text, s);
     return text.failed ? NULL : json_loadb(text.data, text.n, JSON_DECODE_ANY, NULL);
+}
+
+bool vr_json_read_text(const json_t *v, char *out, size_t n)
+{
+    const char *s = json_string_value(v);
+    return s && (size_t)snprintf(out, n, "%s", s) < n;
 }

@@ -13,6 +13,8 @@ void vr_json_add_string(struct vr_buf *b, const char *s);
 void vr_json_add_text(struct vr_buf *b, const char *s, size_t n);
 /* The same for a tree: a path is any bytes, and json_string() and json_pack() fail at what is not UTF-8. NULL: null. */
 json_t *vr_json_text(const char *s);
+/* Whether v is text that has room in out; what is there of it is copied. */
+bool vr_json_read_text(const json_t *v, char *out, size_t n);
 
 /* Length of the valid UTF-8 sequence at s (n bytes are there), 0 if there is none. */
 size_t vr_utf8_len(const unsigned char *s, size_t n);

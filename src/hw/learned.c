@@ -6,6 +6,7 @@
 #include <jansson.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/text.h"
 
 #define MAX_FILE 65536
@@ -99,12 +100,6 @@ static bool read_number(const json_t *row, const char *name, uint64_t *out)
     return !v || (json_is_integer(v) && json_integer_value(v) >= 0);
 }
 
-static bool read_text(const json_t *row, const char *name, char *out, size_t n)
-{
-    const char *s = json_string_value(json_object_get(row, name));
-    return s && (size_t)snprintf(out, n, "%s", s) < n;
-}
-
 static bool read_splits(const json_t *list, struct vr_learned *out)
 {
     if (!list) return true;
@@ -113,10 +108,10 @@ static bool read_splits(const json_t *list, struct vr_learned *out)
         const json_t *row = json_array_get(list, i);
         struct vr_learned_split *x = &out->splits[out->n_splits++];
         uint64_t when;
-        if (!read_text(row, "id", x->split.id, sizeof x->split.id) ||
-            !read_text(row, "model", x->split.model, sizeof x->split.model) ||
-            !read_text(row, "engine", x->split.engine, sizeof x->split.engine) ||
-            !read_text(row, "why", x->why, sizeof x->why) || !read_number(row, "when", &when))
+        if (!vr_json_read_text(json_object_get(row, "id"), x->split.id, sizeof x->split.id) ||
+            !vr_json_read_text(json_object_get(row, "model"), x->split.model, sizeof x->split.model) ||
+            !vr_json_read_text(json_object_get(row, "engine"), x->split.engine, sizeof x->split.engine) ||
+            !vr_json_read_text(json_object_get(row, "why"), x->why, sizeof x->why) || !read_number(row, "when", &when))
             return false;
         x->when = (int64_t)when;
     }

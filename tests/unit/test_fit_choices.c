@@ -5,10 +5,8 @@
 #include <math.h>
 
 #include "base/text.h"
-#include "engine_fixtures.h"
 #include "fit/choices.h"
-#include "hw/profile.h"
-#include "hw/spec.h"
+#include "fit_stage.h"
 
 static const char *const rigs[] = {
     "10x3090-x8-x4",        "2x3090-2x3060", "3060-12g-64g-ram", "3090-2060", "8gpu-5090-4090-a40-a6000",
@@ -16,48 +14,18 @@ static const char *const rigs[] = {
 };
 static const struct vr_open everything = { .n_ubatch = true, .host_weights = true, .offload_min = true };
 
-struct stage {
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_model *model;
-    struct vr_fit_ask ask;
-};
-
-static void set_stage(struct stage *s, const char *model, uint32_t n_ctx)
-{
-    struct vr_err err = { 0 };
-    s->model = vr_model_open(fixture_path(model), &err);
-    if (!s->model || !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = s->model,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    s->ask.context.n_ctx = n_ctx;
-}
-
 static void on_rig(struct stage *s, const char *model, const char *rig, uint32_t n_ctx)
 {
-    char path[128];
-    struct vr_err err = { 0 };
-    snprintf(path, sizeof path, "tests/fixtures/rigs/%s.json", rig);
-    if (!vr_profile_load(path, &s->machine, &err)) fail_msg("%s", err.msg);
-    set_stage(s, model, n_ctx);
+    stage_rig(s, rig);
+    stage_model(s, model);
+    stage_ask(s, s->model, NULL, n_ctx);
 }
 
 static void on_cards(struct stage *s, const char *model, const char *cards, uint32_t n_ctx)
 {
-    struct vr_err err = { 0 };
-    memset(&s->machine, 0, sizeof s->machine);
-    if (!vr_spec_parse(cards, &s->machine, &err)) fail_msg("%s", err.msg);
-    s->machine.host =
-        (struct vr_host){ .cores = 8, .ram_free_bytes = UINT64_C(60) << 30, .ram_total_bytes = UINT64_C(64) << 30 };
-    set_stage(s, model, n_ctx);
+    stage_cards(s, cards, UINT64_C(60) << 30);
+    stage_model(s, model);
+    stage_ask(s, s->model, NULL, n_ctx);
 }
 
 static const struct vr_reason *reason(const struct vr_outcome *o, enum vr_reason_kind kind)

@@ -1,10 +1,8 @@
 /* Drafts and mmprojs: placed where all together is fastest, counted to the byte, never over a budget. */
 #include "test.h"
 
-#include "engine_fixtures.h"
-#include "fit/fit.h"
+#include "fit_stage.h"
 #include "gguf_maker.h"
-#include "hw/profile.h"
 #include "scratch.h"
 
 enum { GUESSES = 3 };
@@ -69,30 +67,10 @@ static struct vr_model *make_mmproj(const char *path, uint64_t width, uint32_t l
     return open_model(path);
 }
 
-struct stage {
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-};
-
 static void set_stage(struct stage *s, const struct vr_model *m, const char *rig, uint32_t n_ctx)
 {
-    struct vr_err err = { 0 };
-    char path[128];
-    snprintf(path, sizeof path, "tests/fixtures/rigs/%s.json", rig);
-    if (!vr_profile_load(path, &s->machine, &err) ||
-        !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = m,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    s->ask.context.n_ctx = n_ctx;
+    stage_rig(s, rig);
+    stage_ask(s, m, NULL, n_ctx);
 }
 
 static uint64_t sum(const struct vr_use *u) { return u->model_bytes + u->context_bytes + u->compute_bytes; }

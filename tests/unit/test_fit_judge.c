@@ -2,37 +2,13 @@
 #include "test.h"
 
 #include "base/text.h"
-#include "engine_fixtures.h"
-#include "fit/fit.h"
-#include "hw/profile.h"
-
-struct stage {
-    struct vr_model *model;
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-};
+#include "fit_stage.h"
 
 static void open_stage(struct stage *s, const char *model, const char *rig, const char *order)
 {
-    struct vr_err err = { 0 };
-    char path[128];
-    snprintf(path, sizeof path, "tests/fixtures/rigs/%s.json", rig);
-    s->model = vr_model_open(fixture_path(model), &err);
-    if (!s->model || !vr_profile_load(path, &s->machine, &err) ||
-        !vr_budgets_select(&s->machine, &(struct vr_select){ .device_order = order, .reserve_mib = "1024" },
-                           &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = s->model,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    s->ask.context.n_ctx = 2048;
+    stage_rig(s, rig);
+    stage_model(s, model);
+    stage_ask(s, s->model, order, 2048);
 }
 
 /* Layers as told, weighed with memory/'s own figures, are what the engine allocated. */

@@ -4,45 +4,24 @@
 
 #include "nomem.h"
 
-#include "engine_fixtures.h"
 #include "fit/choices.h"
-#include "hw/profile.h"
+#include "fit_stage.h"
 
-static struct stage {
-    struct vr_model *model;
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-} the, four;
+static struct stage the, four;
 
-static bool set_stage(struct stage *s, const char *model, const char *rig)
+static void set_stage(struct stage *s, const char *model, const char *rig)
 {
-    struct vr_err err = { 0 };
-    s->model = vr_model_open(fixture_path(model), &err);
-    if (!s->model || !vr_profile_load(rig, &s->machine, &err) ||
-        !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err)) {
-        print_error("%s\n", err.msg);
-        return false;
-    }
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = s->model,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    return true;
+    stage_rig(s, rig);
+    stage_model(s, model);
+    stage_ask(s, s->model, NULL, 4096);
 }
 
 static int setup(void **state)
 {
     (void)state;
-    return set_stage(&the, "qwen3-30b-a3b", "tests/fixtures/rigs/3060-12g-64g-ram.json") &&
-                   set_stage(&four, "llama-3.1-8b", "tests/fixtures/rigs/2x3090-2x3060.json")
-               ? 0
-               : -1;
+    set_stage(&the, "qwen3-30b-a3b", "3060-12g-64g-ram");
+    set_stage(&four, "llama-3.1-8b", "2x3090-2x3060");
+    return 0;
 }
 
 static int teardown(void **state)

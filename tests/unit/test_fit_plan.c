@@ -5,9 +5,7 @@
 #include <math.h>
 
 #include "base/text.h"
-#include "engine_fixtures.h"
-#include "fit/fit.h"
-#include "hw/profile.h"
+#include "fit_stage.h"
 
 static const char *const rigs[] = {
     "10x3090-x8-x4",        "2x3090-2x3060", "3060-12g-64g-ram", "3090-2060", "8gpu-5090-4090-a40-a6000",
@@ -30,30 +28,10 @@ static struct vr_model *model_of(const char *name)
     return all[i].m;
 }
 
-struct stage {
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-};
-
 static void set_stage(struct stage *s, const char *model, const char *rig, uint32_t n_ctx)
 {
-    struct vr_err err = { 0 };
-    char path[128];
-    snprintf(path, sizeof path, "tests/fixtures/rigs/%s.json", rig);
-    if (!vr_profile_load(path, &s->machine, &err) ||
-        !vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = model_of(model),
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    s->ask.context.n_ctx = n_ctx;
+    stage_rig(s, rig);
+    stage_ask(s, model_of(model), NULL, n_ctx);
 }
 
 static size_t pick(unsigned *seed, size_t n) { return (size_t)rand_r(seed) % n; }

@@ -7,39 +7,15 @@
 #include <regex.h>
 
 #include "base/text.h"
-#include "engine_fixtures.h"
-#include "fit/fit.h"
-#include "hw/profile.h"
-#include "hw/spec.h"
+#include "fit_stage.h"
 #include "plan/tensor.h"
-
-struct stage {
-    struct vr_model *model;
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-};
 
 /* `cards` is a list as for --gpus, with a host of 64 GiB. */
 static void set_stage(struct stage *s, const char *model, const char *cards, uint32_t n_ctx)
 {
-    struct vr_err err = { 0 };
-    *s = (struct stage){ .model = vr_model_open(fixture_path(model), &err) };
-    if (!s->model || !vr_spec_parse(cards, &s->machine, &err)) fail_msg("%s", err.msg);
-    s->machine.host = (struct vr_host){ .ram_free_bytes = UINT64_C(64) << 30, .cores = 8 };
-    vr_machine_number(&s->machine);
-    if (!vr_budgets_select(&s->machine, &(struct vr_select){ .reserve_mib = "1024" }, &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = s->model,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true,
-                                  .fill = 0.5 };
-    s->ask.context.n_ctx = n_ctx;
+    stage_cards(s, cards, UINT64_C(64) << 30);
+    stage_model(s, model);
+    stage_ask(s, s->model, NULL, n_ctx);
 }
 
 static void done(struct stage *s) { vr_model_free(s->model); }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/vec.h"
 
 #define MAGIC UINT32_C(0x31435256) /* "VRC1": with another layout of the file comes another number */
@@ -42,19 +43,6 @@ static uint64_t checksum(const void *data, size_t n)
 
 /* --- bytes --- */
 
-static bool put(int fd, const void *data, uint64_t n, uint64_t at)
-{
-    for (const uint8_t *p = data; n;) {
-        ssize_t k = pwrite(fd, p, n, (off_t)at);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return k < 0 ? false : (errno = EIO, false);
-        p += k;
-        at += (uint64_t)k;
-        n -= (uint64_t)k;
-    }
-    return true;
-}
-
 /* False: it ends before that. */
 static bool get(int fd, void *out, uint64_t n, uint64_t at)
 {
@@ -73,7 +61,7 @@ static bool put_head(int fd, const struct vr_extent *x, uint64_t sum)
 {
     struct head h = { .magic = MAGIC, .kind = x->kind, .room = x->room, .n = x->n, .serial = x->serial, .sum = sum };
     h.own_sum = checksum(&h, offsetof(struct head, own_sum));
-    return put(fd, &h, sizeof h, x->at);
+    return vr_fd_pwrite(fd, &h, sizeof h, x->at);
 }
 
 static bool put_free(int fd, uint64_t at, uint64_t room)
@@ -85,7 +73,7 @@ int vr_disk_write(int fd, const struct vr_disk_write *w)
 {
     const struct vr_extent *x = &w->to;
     if (w->free_behind && !put_free(fd, x->at + x->room, w->free_behind)) return errno;
-    if (!put_free(fd, x->at, x->room) || !put(fd, w->data, x->n, x->at + ALIGN) ||
+    if (!put_free(fd, x->at, x->room) || !vr_fd_pwrite(fd, w->data, x->n, x->at + ALIGN) ||
         !put_head(fd, x, checksum(w->data, x->n)))
         return errno;
     return 0;

@@ -35,12 +35,6 @@ static bool read_bytes(const json_t *j, const char *key, uint64_t *out)
     return json_is_integer(v) && json_integer_value(v) >= 0;
 }
 
-static bool read_text(const json_t *v, char *out, size_t n)
-{
-    const char *s = json_string_value(v);
-    return s && (size_t)snprintf(out, n, "%s", s) < n;
-}
-
 static bool read_tree(const json_t *j, struct vr_failure *f)
 {
     const json_t *device = json_object_get(j, "device"), *left = json_object_get(j, "left");
@@ -48,15 +42,15 @@ static bool read_tree(const json_t *j, struct vr_failure *f)
     if (!vr_load_stage_parse(json_string_value(json_object_get(j, "stage")), &f->stage)) return false;
     f->out_of_memory = json_is_true(json_object_get(j, "out_of_memory"));
     f->aborted = json_is_true(json_object_get(j, "aborted"));
-    if (!json_is_null(device) && !read_text(device, f->device, sizeof f->device)) return false;
-    if (!read_text(json_object_get(j, "message"), f->message, sizeof f->message)) return false;
+    if (!json_is_null(device) && !vr_json_read_text(device, f->device, sizeof f->device)) return false;
+    if (!vr_json_read_text(json_object_get(j, "message"), f->message, sizeof f->message)) return false;
     if (!read_bytes(j, "asked_bytes", &f->asked_bytes) || !read_bytes(j, "free_bytes", &f->free_bytes) ||
         !read_bytes(j, "missing_bytes", &f->missing_bytes))
         return false;
     if (!json_is_array(left) || n > VR_MAX_FAILURE_DEVICES) return false;
     for (f->n_left = 0; f->n_left < n; f->n_left++) {
         const json_t *d = json_array_get(left, f->n_left);
-        if (!read_text(json_object_get(d, "name"), f->left[f->n_left].name, sizeof f->left[0].name) ||
+        if (!vr_json_read_text(json_object_get(d, "name"), f->left[f->n_left].name, sizeof f->left[0].name) ||
             !read_bytes(d, "free_bytes", &f->left[f->n_left].free_bytes))
             return false;
     }

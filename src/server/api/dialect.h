@@ -75,6 +75,7 @@ struct vr_dialect {
     /* The first events of a stream. No function: none. */
     void (*begin)(struct vr_buf *out, struct vr_front *f, struct vr_call *call);
     void (*delta)(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p);
+    const struct vr_block_ops *blocks; /* of one that answers in blocks (dialect/answer_blocks.h) */
     /* Keeps logprobs of a whole answer as they come, in the form that it will have: to turn all of them around in the
      * end would hold the loop up. No function: they are kept as they are (the choice's logprobs). */
     void (*keep)(struct vr_call *call, struct vr_call_choice *c, const char *entries, size_t n);

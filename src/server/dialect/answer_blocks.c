@@ -5,19 +5,18 @@
 #define MAX_BLOCK  (64 << 20) /* bytes, of one that is kept */
 #define MAX_BLOCKS 1024
 
-static void open_block(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call,
-                       enum vr_delta kind)
+static void open_block(struct vr_buf *out, struct vr_front *f, struct vr_call *call, enum vr_delta kind)
 {
     call->choices[0].text.max = call->choices[0].logprobs.max = call->body.max = MAX_BLOCK;
     call->blocks.open = (uint8_t)(kind + 1);
-    ops->open(out, f, call);
+    call->dialect->blocks->open(out, f, call);
 }
 
-void vr_blocks_close(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call)
+static void close_block(struct vr_buf *out, struct vr_front *f, struct vr_call *call)
 {
     struct vr_blocks *b = &call->blocks;
     if (!b->open) return;
-    ops->close(out, f, call);
+    call->dialect->blocks->close(out, f, call);
     b->open = 0;
     b->index++;
     vr_buf_clear(&call->choices[0].text);
@@ -26,8 +25,7 @@ void vr_blocks_close(const struct vr_block_ops *ops, struct vr_buf *out, struct 
     free(VR_TAKE(b->name));
 }
 
-static void more(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call,
-                 const struct vr_said_piece *p)
+static void more(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
 {
     struct vr_call_choice *c = &call->choices[0];
     if (p->n == 0 && p->n_logprobs == 0) return;
@@ -36,7 +34,7 @@ static void more(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_f
         if (c->logprobs.n) vr_buf_addc(&c->logprobs, ',', 1);
         vr_buf_add(&c->logprobs, p->logprobs, p->n_logprobs);
     }
-    ops->more(out, f, call, p);
+    call->dialect->blocks->more(out, f, call, p);
 }
 
 static char *copy_of(const json_t *v)
@@ -46,35 +44,39 @@ static char *copy_of(const json_t *v)
 }
 
 /* One entry of delta.tool_calls: its id and name come with the first piece. */
-static void add_call(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call,
-                     const struct vr_said_piece *p)
+static void add_call(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
 {
     struct vr_blocks *b = &call->blocks;
     json_t *delta = json_loadb(p->text, p->n, JSON_ALLOW_NUL, NULL), *function = json_object_get(delta, "function");
     const json_t *text = json_object_get(function, "arguments");
     uint32_t index = (uint32_t)json_integer_value(json_object_get(delta, "index"));
     if (function && (b->open != VR_DELTA_TOOL + 1 || b->tool != index)) {
-        vr_blocks_close(ops, out, f, call);
+        close_block(out, f, call);
         b->tool = index;
         b->id = copy_of(json_object_get(delta, "id"));
         b->name = copy_of(json_object_get(function, "name"));
-        if (b->id && b->name) open_block(ops, out, f, call, VR_DELTA_TOOL);
+        if (b->id && b->name) open_block(out, f, call, VR_DELTA_TOOL);
     }
     if (b->open == VR_DELTA_TOOL + 1)
-        more(ops, out, f, call,
+        more(out, f, call,
              &(struct vr_said_piece){ 0, VR_DELTA_TOOL, json_string_value(text), json_string_length(text), NULL, 0 });
     json_decref(delta);
 }
 
-void vr_blocks_add(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call,
-                   const struct vr_said_piece *p)
+void vr_blocks_delta(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
 {
     if (call->blocks.index >= MAX_BLOCKS) return;
-    if (p->what == VR_DELTA_TOOL) return add_call(ops, out, f, call, p);
+    if (p->what == VR_DELTA_TOOL) return add_call(out, f, call, p);
     if (call->blocks.open != p->what + 1) {
         if (p->n == 0) return;
-        vr_blocks_close(ops, out, f, call);
-        open_block(ops, out, f, call, p->what);
+        close_block(out, f, call);
+        open_block(out, f, call, p->what);
     }
-    more(ops, out, f, call, p);
+    more(out, f, call, p);
+}
+
+void vr_blocks_finish(struct vr_buf *out, struct vr_front *f, struct vr_call *call, size_t choice)
+{
+    (void)choice; /* there is one */
+    close_block(out, f, call);
 }

@@ -13,9 +13,8 @@ struct vr_block_ops {
     void (*close)(struct vr_buf *out, struct vr_front *f, struct vr_call *call);
 };
 
-/* What the engine said. Pieces that are no pieces of a call are dropped. */
-void vr_blocks_add(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call,
-                   const struct vr_said_piece *p);
-void vr_blocks_close(const struct vr_block_ops *ops, struct vr_buf *out, struct vr_front *f, struct vr_call *call);
+/* `delta` and `finish` of a dialect that has `blocks`. Pieces that are no pieces of a call are dropped. */
+void vr_blocks_delta(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p);
+void vr_blocks_finish(struct vr_buf *out, struct vr_front *f, struct vr_call *call, size_t choice);
 
 #endif

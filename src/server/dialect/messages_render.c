@@ -154,17 +154,6 @@ static void begin(struct vr_buf *out, struct vr_front *f, struct vr_call *call)
     end_event(out);
 }
 
-static void delta(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
-{
-    vr_blocks_add(&ops, out, f, call, p);
-}
-
-static void finish(struct vr_buf *out, struct vr_front *f, struct vr_call *call, size_t choice)
-{
-    (void)choice;
-    vr_blocks_close(&ops, out, f, call);
-}
-
 static void done(struct vr_buf *out, struct vr_front *f, struct vr_call *call)
 {
     (void)f;
@@ -212,8 +201,9 @@ const struct vr_dialect vr_messages_create = { .kind = VR_CHAT,
                                                .in_pieces = true,
                                                .translate = vr_messages_translate,
                                                .begin = begin,
-                                               .delta = delta,
-                                               .finish = finish,
+                                               .blocks = &ops,
+                                               .delta = vr_blocks_delta,
+                                               .finish = vr_blocks_finish,
                                                .done = done,
                                                .whole = whole,
                                                .error = error };

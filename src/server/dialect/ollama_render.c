@@ -143,17 +143,6 @@ static void close_block(struct vr_buf *out, struct vr_front *f, struct vr_call *
 
 static const struct vr_block_ops ops = { open_block, grow_block, close_block };
 
-static void delta(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
-{
-    vr_blocks_add(&ops, out, f, call, p);
-}
-
-static void finish(struct vr_buf *out, struct vr_front *f, struct vr_call *call, size_t choice)
-{
-    (void)choice;
-    vr_blocks_close(&ops, out, f, call);
-}
-
 static void done(struct vr_buf *out, struct vr_front *f, struct vr_call *call)
 {
     (void)f;
@@ -215,7 +204,8 @@ static void embeddings(struct vr_buf *out, struct vr_front *f, struct vr_call *c
 #define GENERATES(translator)                                                                                          \
     {                                                                                                                  \
         .kind = VR_CHAT, .stream_type = "application/x-ndjson", .unloaded = unloaded, .translate = (translator),       \
-        .delta = delta, .finish = finish, .done = done, .whole = whole, .error = error                                 \
+        .blocks = &ops, .delta = vr_blocks_delta, .finish = vr_blocks_finish, .done = done, .whole = whole,            \
+        .error = error                                                                                                 \
     }
 const struct vr_dialect vr_ollama_chat = GENERATES(vr_ollama_translate_chat);
 const struct vr_dialect vr_ollama_generate = GENERATES(vr_ollama_translate_generate);

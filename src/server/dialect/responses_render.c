@@ -343,17 +343,6 @@ static void progress(struct vr_buf *out, struct vr_front *f, struct vr_call *cal
     end_event(out);
 }
 
-static void delta(struct vr_buf *out, struct vr_front *f, struct vr_call *call, const struct vr_said_piece *p)
-{
-    vr_blocks_add(&ops, out, f, call, p);
-}
-
-static void finish(struct vr_buf *out, struct vr_front *f, struct vr_call *call, size_t choice)
-{
-    (void)choice;
-    vr_blocks_close(&ops, out, f, call);
-}
-
 static void whole(struct vr_buf *out, struct vr_front *f, struct vr_call *call)
 {
     add_response(out, call, status_of(call), NULL);
@@ -392,9 +381,10 @@ const struct vr_dialect vr_responses_create = { .kind = VR_CHAT,
                                                 .in_pieces = true,
                                                 .translate = vr_responses_translate,
                                                 .begin = begin,
-                                                .delta = delta,
+                                                .blocks = &ops,
+                                                .delta = vr_blocks_delta,
                                                 .progress = progress,
-                                                .finish = finish,
+                                                .finish = vr_blocks_finish,
                                                 .done = done,
                                                 .whole = whole,
                                                 .error = error };

@@ -5,6 +5,8 @@
 
 #include <jansson.h>
 
+#include "base/json.h"
+
 void vr_load_done(struct vr_load *l)
 {
     vr_buf_done(&l->load_json);
@@ -105,12 +107,6 @@ bool vr_load_write(const struct vr_load *l, struct vr_buf *out, struct vr_err *e
     return (text && !out->failed) || vr_fail_nomem(err, "writing down how an engine is started");
 }
 
-static bool read_text(const json_t *v, char *out, size_t n)
-{
-    const char *s = json_string_value(v);
-    return s && (size_t)snprintf(out, n, "%s", s) < n;
-}
-
 static bool read_bytes(const json_t *d, const char *name, uint64_t *out)
 {
     const json_t *v = json_object_get(d, name);
@@ -121,9 +117,9 @@ static bool read_bytes(const json_t *d, const char *name, uint64_t *out)
 static bool read_device(const json_t *j, struct vr_load_device *d)
 {
     const json_t *name = json_object_get(j, "name");
-    return read_text(json_object_get(j, "key"), d->key, sizeof d->key) &&
-           read_text(json_object_get(j, "id"), d->id, sizeof d->id) &&
-           (json_is_null(name) || read_text(name, d->name, sizeof d->name)) &&
+    return vr_json_read_text(json_object_get(j, "key"), d->key, sizeof d->key) &&
+           vr_json_read_text(json_object_get(j, "id"), d->id, sizeof d->id) &&
+           (json_is_null(name) || vr_json_read_text(name, d->name, sizeof d->name)) &&
            read_bytes(j, "free_bytes", &d->free_bytes) &&
            (!json_object_get(j, "reserve_bytes") || read_bytes(j, "reserve_bytes", &d->reserve_bytes)) &&
            read_bytes(j, "model_bytes", &d->model_bytes) && read_bytes(j, "context_bytes", &d->context_bytes) &&
@@ -132,9 +128,9 @@ static bool read_device(const json_t *j, struct vr_load_device *d)
 
 static bool read_split(const json_t *j, struct vr_split *out)
 {
-    return json_is_null(j) || (read_text(json_object_get(j, "id"), out->id, sizeof out->id) &&
-                               read_text(json_object_get(j, "model"), out->model, sizeof out->model) &&
-                               read_text(json_object_get(j, "engine"), out->engine, sizeof out->engine));
+    return json_is_null(j) || (vr_json_read_text(json_object_get(j, "id"), out->id, sizeof out->id) &&
+                               vr_json_read_text(json_object_get(j, "model"), out->model, sizeof out->model) &&
+                               vr_json_read_text(json_object_get(j, "engine"), out->engine, sizeof out->engine));
 }
 
 static bool add_json(const json_t *v, struct vr_buf *out)
