@@ -23,7 +23,7 @@ holds() { grep -q -- "$2" "$1" || { head -n 30 "$1"; false; }; }
 
 "$build/tests/tiny-model" "$dir/tiny.gguf" --layers 2 --type q8_0 >/dev/null || exit 1
 "$program" doctor >"$dir/doctor" 2>&1
-check "a machine that nobody measured says so" holds "$dir/doctor" "calibrated    never"
+check "a machine that nobody measured says so" holds "$dir/doctor" "calibrated    no: plans use"
 "$program" bench --model "$dir/tiny.gguf" --n-ctx 512 --n-tokens 4 --json >"$dir/run.json" 2>"$dir/steps"
 check "it ends well" holds "$dir/run.json" '"what": "token generation"'
 check "prompts are measured too" holds "$dir/run.json" '"what": "prompt processing"'

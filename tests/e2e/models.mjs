@@ -101,7 +101,7 @@ await test('text for people', async () => {
   must(/^model +from +size +quant +fits +tokens\/s +prompt +largest context$/m.test(r.stdout), r.stdout);
   must(/^Seer \+ vision +LM Studio .* CUDA\d .*\d$/m.test(r.stdout), r.stdout);
   const foot = (...args) => run('models', ...args).stdout.split('\n').find((l) => l.startsWith('Predicted'));
-  const profile = cards[cards.indexOf('--machine') + 1], half = ', with a context of 4,096 tokens half full. vram-llm serve';
+  const profile = cards[cards.indexOf('--machine') + 1], half = ', with a half-full context of 4,096 tokens. vram-llm serve';
   same(foot(...cards), `Predicted for the machine in ${profile}${half} MODEL runs one.`);
   same(foot('--gpus', '2x RTX 3090'), `Predicted for this machine with 2x RTX 3090${half} MODEL runs one.`);
   const mine = path.join(home, 'mine');
