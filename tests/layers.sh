@@ -61,5 +61,19 @@ echo 'int x;' | tee "$tmp/src/base/a.c" >"$tmp/src/hw/a.c"
 n=$((n + 1))
 ! "$here/tools/check-layers" "$tmp/src" >/dev/null || { echo "layers: two files of one name were allowed"; failed=$((failed + 1)); }
 
+# twice: allowed|refused  line  line of another room
+twice() {
+  echo "$2" >"$tmp/src/base/a.c"
+  echo "$3" >"$tmp/src/hw/b.c"
+  if "$here/tools/check-layers" "$tmp/src" >"$tmp/out" 2>&1; then got=allowed; else got=refused; fi
+  n=$((n + 1))
+  [ "$got" = "$1" ] || { echo "layers: '$2' and '$3' were $got, expected $1"; cat "$tmp/out"; failed=$((failed + 1)); }
+}
+rm "$tmp/src/hw/a.c"
+twice refused 'struct vr_part {' 'struct vr_part {'
+twice refused 'struct vr_stage {' 'enum vr_stage { VR_FIRST };'
+twice allowed 'struct vr_part {' 'struct vr_part *part;'
+twice allowed 'static struct part {' 'static struct part {'
+
 echo "layers: $((n - failed)) passed, $failed failed"
 [ "$failed" = 0 ]

@@ -92,7 +92,7 @@ void vr_confine(const struct vr_confine *c, struct vr_confined *out)
     if (!out) out = &nobody_asks;
     *out = (struct vr_confined){ .off = vr_confine_is_off() };
     if (out->off) return;
-    struct vr_identity who;
+    struct vr_user_ids who;
     int rules = vr_confine_files_open(c, out);
     vr_confine_user_find(c, &who, out);
     keep_privileges(out);

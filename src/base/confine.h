@@ -47,14 +47,14 @@ struct vr_confine_path {
     unsigned may;
 };
 
-enum vr_calls {
+enum vr_confine_calls {
     VR_CALLS_ANY,
     VR_CALLS_DRIVERS, /* all but those that no driver of a device needs: no program is started, no network */
     VR_CALLS_COMPUTE, /* those that computing on bytes from open descriptors needs, and no others */
 };
 
 struct vr_confine {
-    enum vr_calls calls;
+    enum vr_confine_calls calls;
     bool may_fork;    /* children that are copies; no other program is run in any case */
     bool may_listen;  /* on sockets of its own on this machine (AF_UNIX); never on a network */
     bool may_connect; /* to those of other processes on this machine, by their path; never over a network */

@@ -50,7 +50,7 @@ static void rule_if(struct filter *f, uint32_t action, const char *name, struct 
 }
 
 /* All but what is named. */
-static void deny(struct filter *f, const struct vr_confine *c, const struct vr_identity *who)
+static void deny(struct filter *f, const struct vr_confine *c, const struct vr_user_ids *who)
 {
     const uint32_t no = SCMP_ACT_ERRNO(EPERM);
     rules(f, no, NEVER);
@@ -71,7 +71,7 @@ static void deny(struct filter *f, const struct vr_confine *c, const struct vr_i
 }
 
 /* Nothing but what is named. */
-static void permit(struct filter *f, const struct vr_confine *c, const struct vr_identity *who)
+static void permit(struct filter *f, const struct vr_confine *c, const struct vr_user_ids *who)
 {
     const uint32_t yes = SCMP_ACT_ALLOW;
     rules(f, yes, COMPUTE);
@@ -90,7 +90,7 @@ static void permit(struct filter *f, const struct vr_confine *c, const struct vr
     if (who->changes) rule(f, yes, "setresuid", VR_COUNT(own), own);
 }
 
-void vr_confine_calls(const struct vr_confine *c, const struct vr_identity *who, struct vr_confined *out)
+void vr_confine_calls(const struct vr_confine *c, const struct vr_user_ids *who, struct vr_confined *out)
 {
     if (c->calls == VR_CALLS_ANY) return;
     bool list = c->calls == VR_CALLS_COMPUTE;

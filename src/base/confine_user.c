@@ -73,9 +73,9 @@ bool vr_confine_user_id(const char *user, uid_t *uid, gid_t *gid)
     return true;
 }
 
-void vr_confine_user_find(const struct vr_confine *c, struct vr_identity *who, struct vr_confined *out)
+void vr_confine_user_find(const struct vr_confine *c, struct vr_user_ids *who, struct vr_confined *out)
 {
-    *who = (struct vr_identity){ 0 };
+    *who = (struct vr_user_ids){ 0 };
     name_user(geteuid(), out);
     if (geteuid() != 0) {
         out->state[VR_CONFINE_USER] = VR_CONFINE_IN_FORCE;
@@ -90,10 +90,10 @@ void vr_confine_user_find(const struct vr_confine *c, struct vr_identity *who, s
     /* CAP_KILL: whoever watches over this process is root, and must be able to end it */
     if (!caps_get(&now) || !has(&now, CAP_SETUID) || !has(&now, CAP_SETGID) || !has(&now, CAP_KILL))
         return refuse(out, "root may not become '%s' here (CAP_SETUID, CAP_SETGID, CAP_KILL)", c->user);
-    *who = (struct vr_identity){ .changes = true, .uid = uid, .gid = gid };
+    *who = (struct vr_user_ids){ .changes = true, .uid = uid, .gid = gid };
 }
 
-void vr_confine_user_become(const struct vr_confine *c, struct vr_identity *who, struct vr_confined *out)
+void vr_confine_user_become(const struct vr_confine *c, struct vr_user_ids *who, struct vr_confined *out)
 {
     if (!who->changes) return;
     int death = 0;

@@ -20,7 +20,7 @@
 
 static const struct {
     const char *name;
-    void (*read)(struct vr_reading *r, int fd, const char *root);
+    void (*read)(struct vr_catalog_walk *r, int fd, const char *root);
     const char *places[MAX_PLACES];
 } keepers[] = {
 #define KEEPER(id, name, reader, ...) [id] = { name, reader, { __VA_ARGS__ } },
@@ -32,7 +32,7 @@ const char *vr_keeper_name(enum vr_keeper k) { return keepers[k].name; }
 
 /* --- reading --- */
 
-struct vr_listed *vr_reading_add(struct vr_reading *r, const struct vr_listed *x)
+struct vr_listed *vr_reading_add(struct vr_catalog_walk *r, const struct vr_listed *x)
 {
     struct vr_catalog *c = r->out;
     if (c->n_items == VR_MAX_LISTED) {
@@ -64,7 +64,7 @@ static bool is_plain(const char *name)
     return true;
 }
 
-void vr_walk(struct vr_reading *r, int fd, void (*each)(const struct vr_entry *e, int fd, void *ctx), void *ctx)
+void vr_walk(struct vr_catalog_walk *r, int fd, void (*each)(const struct vr_entry *e, int fd, void *ctx), void *ctx)
 {
     DIR *dir = fdopendir(fd);
     if (!dir) {
@@ -102,7 +102,7 @@ static bool place_path(const char *place, char *out)
     return base && (*place == '/' || *base == '/') && snprintf(out, MAX_PATH, "%s%s", base, rest) < MAX_PATH;
 }
 
-static void read_keeper(struct vr_reading *r, enum vr_keeper k)
+static void read_keeper(struct vr_catalog_walk *r, enum vr_keeper k)
 {
     r->keeper = k;
     for (const char *const *at = keepers[k].places; *at; at++) {
@@ -180,7 +180,7 @@ static void name_it(const struct vr_catalog *c, struct vr_listed *x)
     }
 }
 
-static bool finish(struct vr_reading *r, struct vr_err *err)
+static bool finish(struct vr_catalog_walk *r, struct vr_err *err)
 {
     struct vr_catalog *c = r->out;
     if (r->no_memory) {
@@ -193,7 +193,7 @@ static bool finish(struct vr_reading *r, struct vr_err *err)
     return true;
 }
 
-static bool read_dir(struct vr_reading *r, const char *dir, struct vr_err *err)
+static bool read_dir(struct vr_catalog_walk *r, const char *dir, struct vr_err *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return vr_fail(err, VR_EIO, "%s: %s", dir, strerror(errno));
@@ -204,14 +204,14 @@ static bool read_dir(struct vr_reading *r, const char *dir, struct vr_err *err)
 bool vr_catalog_folder(const char *dir, struct vr_catalog *out, struct vr_err *err)
 {
     *out = (struct vr_catalog){ 0 };
-    struct vr_reading r = { .out = out };
+    struct vr_catalog_walk r = { .out = out };
     return read_dir(&r, dir, err) && finish(&r, err);
 }
 
 bool vr_catalog_read(const char *dir, struct vr_catalog *out, struct vr_err *err)
 {
     *out = (struct vr_catalog){ 0 };
-    struct vr_reading r = { .out = out };
+    struct vr_catalog_walk r = { .out = out };
     if (dir && !read_dir(&r, dir, err)) return false;
     for (enum vr_keeper k = 0; k < VR_N_KEEPERS; k++) read_keeper(&r, k);
     return finish(&r, err);

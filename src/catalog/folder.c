@@ -14,7 +14,7 @@
 
 /* One directory on the way down: where it is, and what its files are called from here on. */
 struct folder {
-    struct vr_reading *r;
+    struct vr_catalog_walk *r;
     char path[MAX_PATH]; /* of it */
     char id[MAX_PATH];   /* before the names in it, with a slash behind; "" at the root */
     int depth;
@@ -178,7 +178,7 @@ static void see(const struct vr_entry *e, int fd, void *ctx)
         add_model(f, e, path);
 }
 
-static void read_root(struct vr_reading *r, int fd, const char *root, bool hub)
+static void read_root(struct vr_catalog_walk *r, int fd, const char *root, bool hub)
 {
     struct folder f = { .r = r, .depth = 1, .hub = hub, .first = r->out->n_items };
     if (!join(f.path, root, "", "")) {
@@ -188,5 +188,5 @@ static void read_root(struct vr_reading *r, int fd, const char *root, bool hub)
     walk(&f, fd);
 }
 
-void vr_read_folder(struct vr_reading *r, int fd, const char *root) { read_root(r, fd, root, false); }
-void vr_read_hub(struct vr_reading *r, int fd, const char *root) { read_root(r, fd, root, true); }
+void vr_read_folder(struct vr_catalog_walk *r, int fd, const char *root) { read_root(r, fd, root, false); }
+void vr_read_hub(struct vr_catalog_walk *r, int fd, const char *root) { read_root(r, fd, root, true); }

@@ -17,7 +17,7 @@
 #define HEAD         ".image.draft"
 
 struct level {
-    struct vr_reading *r;
+    struct vr_catalog_walk *r;
     const char *root;
     char id[MAX_PATH]; /* "HOST/NAMESPACE/MODEL" so far */
     int depth;
@@ -103,7 +103,7 @@ static void see(const struct vr_entry *e, int fd, void *ctx)
     json_decref(manifest);
 }
 
-void vr_read_ollama(struct vr_reading *r, int fd, const char *root)
+void vr_read_ollama(struct vr_catalog_walk *r, int fd, const char *root)
 {
     int at = vr_walk_below(fd, "manifests");
     close(fd);

@@ -174,7 +174,7 @@ bool vr_outcome_has(const struct vr_outcome *o, int where, size_t device);
 double vr_outcome_slice(const struct vr_fit_ask *a, const struct vr_outcome *o, const int *where, size_t device);
 
 /* The flags that make llama-server (or ik_llama.cpp, which lacks some) execute this outcome. */
-enum vr_dialect { VR_LLAMA_SERVER, VR_IK_LLAMA };
-void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struct vr_buf *out);
+enum vr_flags_for { VR_LLAMA_SERVER, VR_IK_LLAMA };
+void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for dialect, struct vr_buf *out);
 
 #endif

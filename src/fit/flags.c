@@ -60,7 +60,7 @@ static void add_companion(const struct vr_companion *c, bool ik, struct vr_buf *
     if (draft && device) vr_buf_adds(out, " -ngld 999");
 }
 
-void vr_outcome_flags(const struct vr_outcome *o, enum vr_dialect dialect, struct vr_buf *out)
+void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for dialect, struct vr_buf *out)
 {
     const struct vr_load_params *t = &o->trial;
     const struct vr_context *c = &t->context;

@@ -59,9 +59,9 @@ static int cpu_percent(struct vr_gauge *g)
     return first || ticks == 0 || busy > ticks ? -1 : (int)(100 * busy / ticks);
 }
 
-bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *err)
+bool vr_gauge_read(struct vr_gauge *g, struct vr_gauge_reading *out, struct vr_err *err)
 {
-    *out = (struct vr_reading){ 0 };
+    *out = (struct vr_gauge_reading){ 0 };
     struct vr_host host;
     if (!vr_host_read(g->sysfs, g->proc, &host, err)) return false;
     out->ram_total_bytes = host.ram_total_bytes;
@@ -101,7 +101,7 @@ bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *er
 
 int vr_cpu_busy_percent(const struct vr_machine *m)
 {
-    VR_AUTO_FREE struct vr_reading *r = calloc(1, sizeof *r);
+    VR_AUTO_FREE struct vr_gauge_reading *r = calloc(1, sizeof *r);
     struct vr_err none;
     struct vr_gauge *g = r ? vr_gauge_new(NULL, m, &none) : NULL;
     bool read = g && vr_gauge_read(g, r, &none);

@@ -4,7 +4,7 @@
 
 #include "hw/detect.h"
 
-struct vr_reading {
+struct vr_gauge_reading {
     struct {
         char id[24], name[96];
         uint64_t total_bytes, free_bytes;
@@ -21,7 +21,7 @@ struct vr_gauge *vr_gauge_new(const struct vr_detect *opts, const struct vr_mach
                               struct vr_err *err) VR_MUST_CHECK;
 void vr_gauge_free(struct vr_gauge *g);
 /* May take as long as the driver does: seconds when a card was lost. */
-bool vr_gauge_read(struct vr_gauge *g, struct vr_reading *out, struct vr_err *err) VR_MUST_CHECK;
+bool vr_gauge_read(struct vr_gauge *g, struct vr_gauge_reading *out, struct vr_err *err) VR_MUST_CHECK;
 
 /* Percent of all cores that programs use now, over a third of a second; -1 unknown. */
 int vr_cpu_busy_percent(const struct vr_machine *m);

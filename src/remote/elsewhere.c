@@ -130,7 +130,7 @@ static bool lay_out(struct vr_elsewhere *e, struct vr_err *err)
     for (uint32_t i = 0; i < e->repo.n_files; i++) {
         const char *path = head_path(e, i);
         if (!path) return vr_fail_nomem(err, "listing a repository");
-        if (!vr_head_hold(path, e->repo.files[i].bytes, err)) return false;
+        if (!vr_remote_head_hold(path, e->repo.files[i].bytes, err)) return false;
     }
     return vr_catalog_folder(e->heads, &e->catalog, err);
 }
@@ -272,7 +272,7 @@ static bool is_wanted(const struct vr_elsewhere *e, const char *path, const stru
 
 /* --- headers --- */
 
-static void heads_done(struct vr_head *heads, size_t n)
+static void heads_done(struct vr_remote_head *heads, size_t n)
 {
     for (size_t i = 0; i < n; i++) vr_source_done(&heads[i].source);
     free(heads);
@@ -293,16 +293,17 @@ static void learn(struct vr_elsewhere *e, const struct vr_source *s)
 
 bool vr_elsewhere_heads(struct vr_elsewhere *e, const struct vr_found *found, struct vr_err *err)
 {
-    struct vr_head *heads = calloc(e->repo.n_files, sizeof *heads);
+    struct vr_remote_head *heads = calloc(e->repo.n_files, sizeof *heads);
     size_t n = 0;
     if (!heads) return vr_fail_nomem(err, "fetching headers");
     for (uint32_t i = 0; i < e->repo.n_files; i++) {
         const struct vr_repo_file *f = &e->repo.files[i];
         const char *path = head_path(e, i);
         if (!path) return heads_done(heads, n), vr_fail_nomem(err, "fetching headers");
-        if (!is_wanted(e, path, found) || (is_hub(e) && vr_head_is_there(path, f->bytes))) continue;
+        if (!is_wanted(e, path, found) || (is_hub(e) && vr_remote_head_is_there(path, f->bytes))) continue;
         heads[n++] =
-            (struct vr_head){ path, { .url = e->urls[i], .name = f->path, .length = f->bytes, .pinned = is_hub(e) } };
+            (struct vr_remote_head){ path,
+                                     { .url = e->urls[i], .name = f->path, .length = f->bytes, .pinned = is_hub(e) } };
     }
     bool ok = vr_heads_fetch(e->net, heads, n, err);
     for (size_t i = 0; i < n && ok; i++) learn(e, &heads[i].source);

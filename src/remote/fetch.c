@@ -28,7 +28,7 @@ struct file {
 /* One connection's work: the rest of a chunk. */
 struct slot {
     struct fetching *all;
-    struct vr_request request;
+    struct vr_fetch_request request;
     struct file *file; /* NULL: it is idle */
     uint32_t chunk;
     size_t n; /* bytes in the buffer */
@@ -72,7 +72,7 @@ static bool flush(struct slot *s, struct vr_err *err)
 
 static void fill_slots(struct fetching *f);
 
-static bool take(struct vr_request *r, const void *data, size_t n, struct vr_err *err)
+static bool take(struct vr_fetch_request *r, const void *data, size_t n, struct vr_err *err)
 {
     struct slot *s = r->ctx;
     bool first = r->got == 0;
@@ -86,7 +86,7 @@ static bool take(struct vr_request *r, const void *data, size_t n, struct vr_err
     return true;
 }
 
-static void done(struct vr_request *r)
+static void done(struct vr_fetch_request *r)
 {
     struct slot *s = r->ctx;
     struct file *f = s->file;
@@ -122,12 +122,12 @@ static void fill_slots(struct fetching *f)
         s->file = x;
         x->busy[s->chunk] = true;
         x->n_busy++;
-        s->request = (struct vr_request){ .source = &x->wanted->source,
-                                          .begin = at + x->partial.done[s->chunk],
-                                          .end = at + vr_partial_size(&x->partial, s->chunk),
-                                          .take = take,
-                                          .done = done,
-                                          .ctx = s };
+        s->request = (struct vr_fetch_request){ .source = &x->wanted->source,
+                                                .begin = at + x->partial.done[s->chunk],
+                                                .end = at + vr_partial_size(&x->partial, s->chunk),
+                                                .take = take,
+                                                .done = done,
+                                                .ctx = s };
         vr_net_add(f->net, &s->request);
     }
 }

@@ -18,8 +18,8 @@ struct fetching;
 
 struct one {
     struct fetching *all;
-    struct vr_head *head;
-    struct vr_request request;
+    struct vr_remote_head *head;
+    struct vr_fetch_request request;
     char *draft; /* beside the path, until it is complete */
     int fd;
 };
@@ -30,7 +30,7 @@ struct fetching {
     bool failed;
 };
 
-bool vr_head_is_there(const char *path, uint64_t length)
+bool vr_remote_head_is_there(const char *path, uint64_t length)
 {
     VR_AUTO_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -39,7 +39,7 @@ bool vr_head_is_there(const char *path, uint64_t length)
            memcmp(magic, "GGUF", 4) == 0;
 }
 
-bool vr_head_hold(const char *path, uint64_t length, struct vr_err *err)
+bool vr_remote_head_hold(const char *path, uint64_t length, struct vr_err *err)
 {
     struct stat st;
     if (stat(path, &st) == 0 && (uint64_t)st.st_size == length) return true;
@@ -48,7 +48,7 @@ bool vr_head_hold(const char *path, uint64_t length, struct vr_err *err)
     return (fd >= 0 && ftruncate(fd, (off_t)length) == 0) || vr_fail(err, VR_EIO, "%s: %s", path, strerror(errno));
 }
 
-static bool take(struct vr_request *r, const void *data, size_t n, struct vr_err *err)
+static bool take(struct vr_fetch_request *r, const void *data, size_t n, struct vr_err *err)
 {
     struct one *o = r->ctx;
     return vr_fd_pwrite(o->fd, data, n, r->begin + r->got) || vr_fail(err, VR_EIO, "%s: %s", o->draft, strerror(errno));
@@ -71,7 +71,7 @@ static void fail_format(struct one *o, const struct vr_err *why)
     fail(o, &told);
 }
 
-static void done(struct vr_request *r)
+static void done(struct vr_fetch_request *r)
 {
     struct one *o = r->ctx;
     struct vr_source *s = &o->head->source;
@@ -94,14 +94,14 @@ static void done(struct vr_request *r)
     fail(o, &why);
 }
 
-static bool begin(struct one *o, struct fetching *f, struct vr_head *h, struct vr_err *err)
+static bool begin(struct one *o, struct fetching *f, struct vr_remote_head *h, struct vr_err *err)
 {
     *o = (struct one){ .all = f, .head = h, .fd = -1 };
     if (!vr_file_make_parents(h->path, err)) return false;
     if (asprintf(&o->draft, "%s.XXXXXX", h->path) < 0) return o->draft = NULL, vr_fail_nomem(err, "fetching a header");
     o->fd = mkostemp(o->draft, O_CLOEXEC);
     if (o->fd < 0) return vr_fail(err, VR_EIO, "%s: %s", o->draft, strerror(errno));
-    o->request = (struct vr_request){ .source = &h->source, .end = FIRST, .take = take, .done = done, .ctx = o };
+    o->request = (struct vr_fetch_request){ .source = &h->source, .end = FIRST, .take = take, .done = done, .ctx = o };
     vr_net_add(f->net, &o->request);
     return true;
 }
@@ -113,7 +113,7 @@ static void end(struct one *o)
     free(o->draft);
 }
 
-bool vr_heads_fetch(struct vr_net *net, struct vr_head *heads, size_t n, struct vr_err *err)
+bool vr_heads_fetch(struct vr_net *net, struct vr_remote_head *heads, size_t n, struct vr_err *err)
 {
     struct fetching f = { .net = net };
     VR_AUTO_FREE struct one *ones = calloc(n ? n : 1, sizeof *ones);

@@ -5,16 +5,16 @@
 
 #include "remote/net.h"
 
-struct vr_head {
+struct vr_remote_head {
     const char *path;        /* where it shall lie; its folder is made */
     struct vr_source source; /* url, name and, where they are known, length and pinned; the caller's to end */
 };
 
 /* Whether the header at `path` is there already: of a file of that length. */
-bool vr_head_is_there(const char *path, uint64_t length);
+bool vr_remote_head_is_there(const char *path, uint64_t length);
 /* Fetches them side by side; each appears at its path when it is complete. */
-bool vr_heads_fetch(struct vr_net *net, struct vr_head *heads, size_t n, struct vr_err *err) VR_MUST_CHECK;
+bool vr_heads_fetch(struct vr_net *net, struct vr_remote_head *heads, size_t n, struct vr_err *err) VR_MUST_CHECK;
 /* An empty file of that length in its place, for the sake of its name: what is there stays if it is as long. */
-bool vr_head_hold(const char *path, uint64_t length, struct vr_err *err) VR_MUST_CHECK;
+bool vr_remote_head_hold(const char *path, uint64_t length, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

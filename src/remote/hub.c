@@ -203,7 +203,7 @@ bool vr_repo_parse(const char *text, size_t n, struct vr_repo *out, struct vr_er
     return ok;
 }
 
-static bool take_text(struct vr_request *r, const void *data, size_t n, struct vr_err *err)
+static bool take_text(struct vr_fetch_request *r, const void *data, size_t n, struct vr_err *err)
 {
     struct vr_buf *b = r->ctx;
     if (!data) vr_buf_clear(b);
@@ -211,7 +211,7 @@ static bool take_text(struct vr_request *r, const void *data, size_t n, struct v
     return !b->failed || vr_fail(err, VR_EFORMAT, "%s: the hub's answer is too long", r->source->name);
 }
 
-static void text_done(struct vr_request *r) { (void)r; }
+static void text_done(struct vr_fetch_request *r) { (void)r; }
 
 bool vr_repo_ask(struct vr_net *net, const char *endpoint, const struct vr_remote *r, struct vr_repo *out,
                  struct vr_err *err)
@@ -221,7 +221,7 @@ bool vr_repo_ask(struct vr_net *net, const char *endpoint, const struct vr_remot
     snprintf(url, sizeof url, "%s/api/models/%s/%s/revision/main?blobs=true", endpoint, r->owner, r->name);
     snprintf(name, sizeof name, "hf:%s/%s", r->owner, r->name);
     struct vr_source source = { .url = url, .name = name, .pinned = true };
-    struct vr_request q = { .source = &source, .take = take_text, .done = text_done, .ctx = &text };
+    struct vr_fetch_request q = { .source = &source, .take = take_text, .done = text_done, .ctx = &text };
     vr_net_add(net, &q);
     vr_net_run(net, NULL, NULL);
     vr_source_done(&source);

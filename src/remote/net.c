@@ -22,13 +22,13 @@ struct vr_net {
     struct vr_net_setup setup;
     const char *ca_file;
     CURLM *multi;
-    struct vr_request *first; /* all that was added and is not done, in their order */
+    struct vr_fetch_request *first; /* all that was added and is not done, in their order */
     unsigned n_busy;
     uint64_t n_bytes;
 };
 
 /* One request's way to its bytes. */
-struct vr_transfer {
+struct vr_http_transfer {
     struct vr_net *net;
     CURL *easy; /* NULL: it waits */
     struct curl_slist *headers;
@@ -60,7 +60,7 @@ bool vr_net_allowed(const struct vr_net_setup *setup, const char *url, struct vr
 
 /* --- ends --- */
 
-static void drop_easy(struct vr_transfer *t)
+static void drop_easy(struct vr_http_transfer *t)
 {
     const struct vr_curl *c = t->net->curl;
     if (!t->easy) return;
@@ -72,11 +72,11 @@ static void drop_easy(struct vr_transfer *t)
     t->net->n_busy--;
 }
 
-static void drop(struct vr_request *r)
+static void drop(struct vr_fetch_request *r)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     if (!t) return;
-    struct vr_request **at = &t->net->first;
+    struct vr_fetch_request **at = &t->net->first;
     while (*at != r) at = &(*at)->next;
     *at = r->next;
     drop_easy(t);
@@ -85,23 +85,23 @@ static void drop(struct vr_request *r)
     r->transfer = NULL;
 }
 
-static void finish(struct vr_request *r, bool ok)
+static void finish(struct vr_fetch_request *r, bool ok)
 {
     drop(r);
     r->ok = ok;
     r->done(r);
 }
 
-static const char *host_of(const struct vr_request *r, struct vr_url *u)
+static const char *host_of(const struct vr_fetch_request *r, struct vr_url *u)
 {
     const char *url = r->transfer->url ? r->transfer->url : r->source->url;
     return vr_url_parse(url, u) ? u->host : "the server";
 }
 
 /* Once more, after a while, from the byte where it ended. `why` is said when that was once too often. */
-static void again(struct vr_request *r, uint64_t wait_ms, const char *why)
+static void again(struct vr_fetch_request *r, uint64_t wait_ms, const char *why)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     struct vr_url u;
     if (r->got >= t->got_before + PROGRESS) t->tries = 0;
     t->got_before = r->got;
@@ -135,8 +135,8 @@ static void keep_sentence(char *out, size_t n, const char *value)
 
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
-    struct vr_request *r = ctx;
-    struct vr_transfer *t = r->transfer;
+    struct vr_fetch_request *r = ctx;
+    struct vr_http_transfer *t = r->transfer;
     char text[1024];
     n *= size;
     if (n >= sizeof text) return n; /* none of those below */
@@ -164,16 +164,16 @@ static size_t on_header(char *line, size_t size, size_t n, void *ctx)
     return n;
 }
 
-static bool refuse(struct vr_request *r, enum vr_code code, const char *what)
+static bool refuse(struct vr_fetch_request *r, enum vr_code code, const char *what)
 {
     r->transfer->refused = true;
     return vr_fail(&r->err, code, "%s: %s", r->source->name, what);
 }
 
 /* Do these bytes belong where we would put them? */
-static bool right_place(struct vr_request *r, long status, uint64_t *length)
+static bool right_place(struct vr_fetch_request *r, long status, uint64_t *length)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     uint64_t first = 0, last = 0;
     curl_off_t n = -1;
     if (status == 206) {
@@ -190,10 +190,10 @@ static bool right_place(struct vr_request *r, long status, uint64_t *length)
     return true;
 }
 
-static bool same_version(struct vr_request *r, uint64_t length)
+static bool same_version(struct vr_fetch_request *r, uint64_t length)
 {
     struct vr_source *s = r->source;
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     struct vr_num is, was;
     char text[160];
     if (s->length && length && s->length != length) {
@@ -212,7 +212,7 @@ static bool same_version(struct vr_request *r, uint64_t length)
 }
 
 /* Before the first byte of a body that may be taken. */
-static bool accept_answer(struct vr_request *r)
+static bool accept_answer(struct vr_fetch_request *r)
 {
     long status = 0;
     uint64_t length = 0;
@@ -223,7 +223,7 @@ static bool accept_answer(struct vr_request *r)
 }
 
 /* How many bytes are still to come; UINT64_MAX: until it ends. */
-static uint64_t missing(const struct vr_request *r)
+static uint64_t missing(const struct vr_fetch_request *r)
 {
     uint64_t end = r->end && r->source->length && r->end > r->source->length ? r->source->length : r->end;
     return r->end ? end - r->begin - r->got : UINT64_MAX;
@@ -231,8 +231,8 @@ static uint64_t missing(const struct vr_request *r)
 
 static size_t on_body(char *data, size_t size, size_t n, void *ctx)
 {
-    struct vr_request *r = ctx;
-    struct vr_transfer *t = r->transfer;
+    struct vr_fetch_request *r = ctx;
+    struct vr_http_transfer *t = r->transfer;
     n *= size;
     t->net->n_bytes += n;
     if (!t->accepted && !t->refused && !accept_answer(r) && !t->refused) return n; /* the text of an error */
@@ -250,9 +250,9 @@ static size_t on_body(char *data, size_t size, size_t n, void *ctx)
 
 /* --- what follows from it --- */
 
-static void redirect(struct vr_request *r)
+static void redirect(struct vr_fetch_request *r)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     char *to = NULL;
     t->net->curl->curl_easy_getinfo(t->easy, CURLINFO_REDIRECT_URL, &to);
     if (!to || ++t->hops > MAX_HOPS) {
@@ -290,9 +290,9 @@ static const struct {
 };
 
 /* A status that is no success, from the place that was asked first: what a redirect led to may only have expired. */
-static void failed_status(struct vr_request *r, long status)
+static void failed_status(struct vr_fetch_request *r, long status)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     struct vr_source *s = r->source;
     struct vr_url u;
     char why[320];
@@ -326,9 +326,9 @@ static bool is_final(CURLcode c)
            c == CURLE_UNSUPPORTED_PROTOCOL || c == CURLE_OUT_OF_MEMORY || c == CURLE_COULDNT_RESOLVE_PROXY;
 }
 
-static void conclude(struct vr_request *r, CURLcode result)
+static void conclude(struct vr_fetch_request *r, CURLcode result)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     const struct vr_curl *c = t->net->curl;
     struct vr_url u;
     long status = 0;
@@ -350,16 +350,16 @@ static void conclude(struct vr_request *r, CURLcode result)
 
 /* --- asking --- */
 
-static bool add_header(struct vr_transfer *t, const char *text)
+static bool add_header(struct vr_http_transfer *t, const char *text)
 {
     struct curl_slist *more = t->net->curl->curl_slist_append(t->headers, text);
     if (more) t->headers = more;
     return more != NULL;
 }
 
-static bool set_up(struct vr_request *r, const char *url)
+static bool set_up(struct vr_fetch_request *r, const char *url)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     const struct vr_curl *c = t->net->curl;
     const struct vr_net_setup *s = &t->net->setup;
     char range[64], token[1200];
@@ -391,9 +391,9 @@ static bool set_up(struct vr_request *r, const char *url)
     return ok;
 }
 
-static bool begin(struct vr_request *r)
+static bool begin(struct vr_fetch_request *r)
 {
-    struct vr_transfer *t = r->transfer;
+    struct vr_http_transfer *t = r->transfer;
     struct vr_net *net = t->net;
     if (!t->url && r->source->at) t->url = strdup(r->source->at);
     t->accepted = t->satisfied = t->refused = false;
@@ -410,9 +410,9 @@ static bool begin(struct vr_request *r)
 static int begin_due(struct vr_net *net)
 {
     uint64_t now = vr_now_ms(), wait = TICK_MS;
-    for (struct vr_request *r = net->first, *next; r && net->n_busy < net->setup.max_parallel; r = next) {
+    for (struct vr_fetch_request *r = net->first, *next; r && net->n_busy < net->setup.max_parallel; r = next) {
         next = r->next;
-        struct vr_transfer *t = r->transfer;
+        struct vr_http_transfer *t = r->transfer;
         if (t->easy) continue;
         if (t->wait_until_ms > now)
             wait = t->wait_until_ms - now < wait ? t->wait_until_ms - now : wait;
@@ -424,9 +424,9 @@ static int begin_due(struct vr_net *net)
     return (int)wait;
 }
 
-void vr_net_add(struct vr_net *net, struct vr_request *r)
+void vr_net_add(struct vr_net *net, struct vr_fetch_request *r)
 {
-    struct vr_request **at = &net->first;
+    struct vr_fetch_request **at = &net->first;
     r->got = 0;
     r->ok = false;
     r->err = (struct vr_err){ 0 };
@@ -459,7 +459,7 @@ void vr_net_run(struct vr_net *net, void (*tick)(void *ctx), void *ctx)
             if (m->msg != CURLMSG_DONE) continue;
             CURLcode result = m->data.result;
             c->curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &r);
-            conclude((struct vr_request *)(void *)r, result);
+            conclude((struct vr_fetch_request *)(void *)r, result);
             wait = 0;
         }
         if (tick && vr_now_ms() >= ticked + TICK_MS) {

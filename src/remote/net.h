@@ -36,21 +36,21 @@ struct vr_source {
 };
 void vr_source_done(struct vr_source *s);
 
-struct vr_request {
+struct vr_fetch_request {
     struct vr_source *source;
     uint64_t begin, end; /* the bytes, cut at the end of the file; end 0: all, without a range */
     /* Takes the next bytes; false with an error ends the request. Without a range, NULL: all begins again. */
-    bool (*take)(struct vr_request *r, const void *data, size_t n, struct vr_err *err);
+    bool (*take)(struct vr_fetch_request *r, const void *data, size_t n, struct vr_err *err);
     /* It has come to its end, with `ok` or `err` set; may add others. Never called after vr_net_stop(). */
-    void (*done)(struct vr_request *r);
+    void (*done)(struct vr_fetch_request *r);
     void *ctx;
 
     uint64_t got; /* bytes taken */
     bool ok;
     struct vr_err err;
 
-    struct vr_transfer *transfer; /* net's */
-    struct vr_request *next;
+    struct vr_http_transfer *transfer; /* net's */
+    struct vr_fetch_request *next;
 };
 
 /* NULL on failure. The texts must outlive it. */
@@ -59,7 +59,7 @@ void vr_net_free(struct vr_net *net);
 VR_DEFINE_AUTO(vr_net);
 
 /* Waits for its turn; `r` must live until done(), stop or free. */
-void vr_net_add(struct vr_net *net, struct vr_request *r);
+void vr_net_add(struct vr_net *net, struct vr_fetch_request *r);
 /* Ends all that is under way or waits. */
 void vr_net_stop(struct vr_net *net);
 /* Until nothing is left. `tick` (may be NULL) is called a few times a second. */

@@ -112,7 +112,7 @@ static bool echo(struct vr_secure *s, size_t n, size_t times, double *us, struct
     return true;
 }
 
-bool vr_dial_measure(struct vr_secure *s, struct vr_net *out, struct vr_err *err)
+bool vr_dial_measure(struct vr_secure *s, struct vr_link_speed *out, struct vr_err *err)
 {
     double us, best = 0;
     for (int i = 0; i < ROUND_TRIPS; i++) {
@@ -121,6 +121,6 @@ bool vr_dial_measure(struct vr_secure *s, struct vr_net *out, struct vr_err *err
     }
     if (!echo(s, VR_PACKET_BYTES, ECHOES, &us, err)) return false;
     double sending = us - best > 1 ? us - best : 1;
-    *out = (struct vr_net){ .rtt_us = best, .gbs = (double)(VR_PACKET_BYTES * ECHOES) / sending / 1e3 };
+    *out = (struct vr_link_speed){ .rtt_us = best, .gbs = (double)(VR_PACKET_BYTES * ECHOES) / sending / 1e3 };
     return true;
 }

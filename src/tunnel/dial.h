@@ -14,9 +14,9 @@ struct vr_secure *vr_dial(const struct vr_pair *node, const struct vr_identity *
 
 /* The link, measured after a welcome to look: the best of some round trips, and a few hundred kilobytes there and back;
  * bytes one way per second, 10^9. */
-struct vr_net {
+struct vr_link_speed {
     double rtt_us, gbs;
 };
-bool vr_dial_measure(struct vr_secure *s, struct vr_net *out, struct vr_err *err) VR_MUST_CHECK;
+bool vr_dial_measure(struct vr_secure *s, struct vr_link_speed *out, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

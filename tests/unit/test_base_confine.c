@@ -30,7 +30,7 @@ struct row {
     int (*fn)(void); /* 0, or the error number */
     int error;       /* that it should be */
     enum vr_confine_part part;
-    enum vr_calls calls;
+    enum vr_confine_calls calls;
     bool fork, connect, network;
 };
 

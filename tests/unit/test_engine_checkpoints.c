@@ -9,9 +9,9 @@
 #include "engine/prepare/boundaries.h"
 #include "engine/process/stops.h"
 
-static struct vr_piece *piece(struct vr_cache_ram *ram, size_t n)
+static struct vr_kept *piece(struct vr_cache_ram *ram, size_t n)
 {
-    struct vr_piece *p = vr_piece_new(ram, n);
+    struct vr_kept *p = vr_kept_new(ram, n);
     assert_non_null(p);
     return p;
 }
@@ -19,17 +19,17 @@ static struct vr_piece *piece(struct vr_cache_ram *ram, size_t n)
 static void test_budget(void **state)
 {
     (void)state;
-    struct vr_cache_ram ram = { .limit_bytes = 3 * vr_piece_cost(100) };
-    struct vr_piece *a = piece(&ram, 100), *b = piece(&ram, 100), *c = piece(&ram, 100);
-    assert_null(vr_piece_new(&ram, 1));
-    vr_piece_share(a);
-    vr_piece_drop(a);
-    assert_null(vr_piece_new(&ram, 1)); /* somebody still has it */
-    vr_piece_drop(a);
-    assert_int_equal(ram.used_bytes, 2 * vr_piece_cost(100));
-    vr_piece_drop(b);
-    vr_piece_drop(c);
-    vr_piece_drop(NULL);
+    struct vr_cache_ram ram = { .limit_bytes = 3 * vr_kept_cost(100) };
+    struct vr_kept *a = piece(&ram, 100), *b = piece(&ram, 100), *c = piece(&ram, 100);
+    assert_null(vr_kept_new(&ram, 1));
+    vr_kept_share(a);
+    vr_kept_drop(a);
+    assert_null(vr_kept_new(&ram, 1)); /* somebody still has it */
+    vr_kept_drop(a);
+    assert_int_equal(ram.used_bytes, 2 * vr_kept_cost(100));
+    vr_kept_drop(b);
+    vr_kept_drop(c);
+    vr_kept_drop(NULL);
     assert_int_equal(ram.used_bytes, 0);
 }
 
@@ -50,7 +50,7 @@ static void test_last(void **state)
     assert_int_equal(copy.n, 2);
     vr_checkpoints_cut(&c, 150);
     assert_int_equal(c.n, 1);
-    assert_int_equal(ram.used_bytes, 2 * vr_piece_cost(10));
+    assert_int_equal(ram.used_bytes, 2 * vr_kept_cost(10));
     vr_checkpoints_clear(&c);
     vr_checkpoints_clear(&copy);
     assert_int_equal(ram.used_bytes, 0);
@@ -72,7 +72,7 @@ static void test_thin(void **state)
             assert_true(gap <= 100 || gap * 2 <= far + 100);
         }
     }
-    assert_int_equal(ram.used_bytes, VR_MOST_CHECKPOINTS * vr_piece_cost(10));
+    assert_int_equal(ram.used_bytes, VR_MOST_CHECKPOINTS * vr_kept_cost(10));
     vr_checkpoints_clear(&c);
 }
 

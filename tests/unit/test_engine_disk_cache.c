@@ -157,10 +157,10 @@ struct source {
     const int32_t *tokens;
 };
 
-static struct vr_piece *block(void *ctx, uint32_t from, uint32_t n)
+static struct vr_kept *block(void *ctx, uint32_t from, uint32_t n)
 {
     const struct source *s = ctx;
-    struct vr_piece *p = vr_piece_new(&s->w->ram, (size_t)n * TOKEN_BYTES);
+    struct vr_kept *p = vr_kept_new(&s->w->ram, (size_t)n * TOKEN_BYTES);
     if (p) fill(s->tokens, from, n, p->data);
     return p;
 }
@@ -172,9 +172,9 @@ static bool add(struct world *w, const int32_t *tokens, uint32_t n)
     const struct vr_cache_source s = { 5, tokens, n, VR_KV_ROWS_BLOCK, &c, block, &from, (double)n };
     for (int i = 0; i < 3; i++)
         if (!vr_prompt_cache_make_room(&w->prompts,
-                                       vr_prompt_cache_need(&w->prompts, &s, TOKEN_BYTES) + vr_piece_cost(500)))
+                                       vr_prompt_cache_need(&w->prompts, &s, TOKEN_BYTES) + vr_kept_cost(500)))
             return false;
-    struct vr_piece *state = vr_piece_new(&w->ram, 500);
+    struct vr_kept *state = vr_kept_new(&w->ram, 500);
     assert_non_null(state);
     memset(state->data, tokens[n - 1] & 0xFF, 500);
     vr_checkpoints_add(&c, n, state);
@@ -207,7 +207,7 @@ static uint32_t check(struct world *w, const int32_t *tokens, uint32_t n)
         assert_memory_equal(one->blocks[i]->data, want, sizeof want);
     }
     for (uint32_t i = 0; i < one->checkpoints.n && one->checkpoints.at[i].n <= k; i++) {
-        struct vr_piece *p = one->checkpoints.at[i].state;
+        struct vr_kept *p = one->checkpoints.at[i].state;
         if (!vr_disk_cache_fetch(&w->disk, p)) continue;
         assert_int_equal(p->data[499], tokens[one->checkpoints.at[i].n - 1] & 0xFF);
     }

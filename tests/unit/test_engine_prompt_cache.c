@@ -29,12 +29,12 @@ static void world_init(struct world *w, uint64_t limit)
     w->c.ram = &w->ram;
 }
 
-static struct vr_piece *block(void *ctx, uint32_t from, uint32_t n)
+static struct vr_kept *block(void *ctx, uint32_t from, uint32_t n)
 {
     struct world *w = ctx;
     w->n_cut++;
     assert_true(n <= BLOCK && from % BLOCK == 0);
-    return vr_piece_new(&w->ram, (size_t)n * TOKEN_BYTES);
+    return vr_kept_new(&w->ram, (size_t)n * TOKEN_BYTES);
 }
 
 /* As the engine's process does: room first, then added. */
@@ -111,9 +111,9 @@ static void test_checkpoints(void **state)
     for (int i = 0; i < 100; i++) a[i] = b[i] = c[i] = i;
     b[90] = 500, c[95] = 400;
     struct vr_checkpoints early = { 0 }, late = { 0 };
-    vr_checkpoints_add(&early, 40, vr_piece_new(&w.ram, 10));
-    vr_checkpoints_add(&late, 80, vr_piece_new(&w.ram, 10));
-    vr_checkpoints_add(&late, 95, vr_piece_new(&w.ram, 10)); /* behind where they part */
+    vr_checkpoints_add(&early, 40, vr_kept_new(&w.ram, 10));
+    vr_checkpoints_add(&late, 80, vr_kept_new(&w.ram, 10));
+    vr_checkpoints_add(&late, 95, vr_kept_new(&w.ram, 10)); /* behind where they part */
     assert_true(add(&w, 1, b, 100, &late));
     assert_true(add(&w, 1, c, 100, &early));
     assert_int_equal(vr_prompt_cache_find(&w.c, 1, a, 99, false, &n)->n, 100);

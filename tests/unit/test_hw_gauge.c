@@ -5,7 +5,7 @@
 #include "hw/gauge.h"
 #include "test_hw_tree.h"
 
-static struct vr_reading r;
+static struct vr_gauge_reading r;
 static char root[600], proc[600];
 
 static struct vr_gauge *gauge(const char *nvml)

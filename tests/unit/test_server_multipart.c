@@ -83,7 +83,7 @@ static void forms(void **state)
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
         VR_AUTO_BUF got = { 0 };
         struct vr_multipart m;
-        struct vr_part part;
+        struct vr_form_part part;
         const char *why = NULL;
         enum vr_part_next next;
         size_t n = strlen(rows[i].body);
@@ -109,7 +109,7 @@ static void bounds(void **state)
     VR_AUTO_BUF many = { 0 };
     VR_AUTO_BUF head = { 0 };
     struct vr_multipart m;
-    struct vr_part part;
+    struct vr_form_part part;
     const char *why = NULL;
     for (int i = 0; i <= VR_MOST_PARTS; i++) vr_buf_adds(&many, "--b\r\n" HEAD("a") "\r\n");
     vr_buf_adds(&many, "--b--");
@@ -134,7 +134,7 @@ static void cost(void **state)
     const size_t n = 16 << 20;
     VR_AUTO_BUF body = { 0 };
     struct vr_multipart m;
-    struct vr_part part;
+    struct vr_form_part part;
     const char *why = NULL;
     vr_buf_addf(&body, "--%s\r\n" HEAD("a"), boundary);
     size_t from = body.n;

@@ -48,14 +48,14 @@ static bool caller_open(struct caller *c, enum vr_want want, struct vr_err *err)
 /* --- looking --- */
 
 /* What it is, and the way there. */
-static bool look_once(const struct caller *c, const struct vr_pair *node, struct vr_welcome *w, struct vr_net *net,
-                      struct vr_err *err)
+static bool look_once(const struct caller *c, const struct vr_pair *node, struct vr_welcome *w,
+                      struct vr_link_speed *net, struct vr_err *err)
 {
     VR_AUTO(vr_secure) s = vr_dial(node, &c->self, &c->hello, w, err);
     return s && vr_dial_measure(s, net, err);
 }
 
-static bool look(const struct caller *c, const struct vr_pair *node, struct vr_welcome *w, struct vr_net *net,
+static bool look(const struct caller *c, const struct vr_pair *node, struct vr_welcome *w, struct vr_link_speed *net,
                  struct vr_err *err)
 {
     for (uint64_t until = vr_now_ms() + WAIT_MS;;) {
@@ -77,14 +77,14 @@ void vr_node_where(const struct vr_pair *node, char *out, size_t n)
 
 /* What `bench` measured of the way, with the engine at both ends, instead of what a look did; unless it is another now.
  */
-static void settle(const struct caller *c, const struct vr_pair *node, struct vr_net *net, struct vr_machine *m)
+static void settle(const struct caller *c, const struct vr_pair *node, struct vr_link_speed *net, struct vr_machine *m)
 {
     char where[VR_NODE_WHERE];
     vr_node_where(node, where, sizeof where);
     const struct vr_node_link *kept = vr_node_link_find(&c->links, node->fingerprint, where);
     if (!kept) return;
     if (vr_node_link_holds(kept, net->rtt_us))
-        *net = (struct vr_net){ .rtt_us = kept->round_trip_us, .gbs = vr_node_link_gbs(kept) };
+        *net = (struct vr_link_speed){ .rtt_us = kept->round_trip_us, .gbs = vr_node_link_gbs(kept) };
     else
         vr_machine_note(
             m,
@@ -96,7 +96,7 @@ static void settle(const struct caller *c, const struct vr_pair *node, struct vr
 static bool add(const struct caller *c, const struct vr_pair *node, struct vr_machine *m, struct vr_err *err)
 {
     char what[VR_NODE_NAME + 16];
-    struct vr_net net;
+    struct vr_link_speed net;
     VR_AUTO_WELCOME w = { 0 };
     VR_AUTO(vr_machine) lender = vr_machine_new(err);
     snprintf(what, sizeof what, "node %s", node->name);

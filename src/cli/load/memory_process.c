@@ -20,7 +20,7 @@
 
 struct wait {
     struct vr_machine machine;
-    struct vr_reading reading;
+    struct vr_gauge_reading reading;
     struct vr_gauge *gauge;
     json_t *wanted; /* {KEY:bytes} */
 };

@@ -14,7 +14,7 @@
 
 static json_t *json_or_null(int v) { return v < 0 ? json_null() : json_integer(v); }
 
-static json_t *json_reading(const struct vr_reading *r)
+static json_t *json_reading(const struct vr_gauge_reading *r)
 {
     json_t *devices = json_array();
     for (size_t i = 0; i < r->n_devices; i++)
@@ -36,7 +36,7 @@ int vr_cmd_meter_process(void)
     struct vr_err err = { 0 };
     static struct vr_machine m;
     struct vr_gauge *g = vr_input_detect(&m, &err) ? vr_gauge_new(NULL, &m, &err) : NULL;
-    struct vr_reading *r = calloc(1, sizeof *r);
+    struct vr_gauge_reading *r = calloc(1, sizeof *r);
     bool ok = g && r;
     while (ok && vr_gauge_read(g, r, &err)) {
         json_t *tree = json_reading(r);

@@ -14,7 +14,7 @@ const struct vr_checkpoint *vr_checkpoints_last(const struct vr_checkpoints *c, 
 
 static void remove_at(struct vr_checkpoints *c, uint32_t i)
 {
-    vr_piece_drop(c->at[i].state);
+    vr_kept_drop(c->at[i].state);
     memmove(&c->at[i], &c->at[i + 1], (c->n - i - 1) * sizeof c->at[0]);
     c->n--;
 }
@@ -35,12 +35,12 @@ bool vr_checkpoints_thin(struct vr_checkpoints *c)
     return true;
 }
 
-void vr_checkpoints_add(struct vr_checkpoints *c, uint32_t n, struct vr_piece *state)
+void vr_checkpoints_add(struct vr_checkpoints *c, uint32_t n, struct vr_kept *state)
 {
     uint32_t i = c->n;
     while (i && c->at[i - 1].n >= n) i--;
     if (i < c->n && c->at[i].n == n) {
-        vr_piece_drop(c->at[i].state);
+        vr_kept_drop(c->at[i].state);
         c->at[i].state = state;
         return;
     }
@@ -55,14 +55,14 @@ void vr_checkpoints_add(struct vr_checkpoints *c, uint32_t n, struct vr_piece *s
 
 void vr_checkpoints_cut(struct vr_checkpoints *c, uint32_t n)
 {
-    while (c->n && c->at[c->n - 1].n > n) vr_piece_drop(c->at[--c->n].state);
+    while (c->n && c->at[c->n - 1].n > n) vr_kept_drop(c->at[--c->n].state);
 }
 
 void vr_checkpoints_share(struct vr_checkpoints *to, const struct vr_checkpoints *from, uint32_t n)
 {
     for (to->n = 0; to->n < from->n && from->at[to->n].n <= n; to->n++) {
         to->at[to->n].n = from->at[to->n].n;
-        to->at[to->n].state = vr_piece_share(from->at[to->n].state);
+        to->at[to->n].state = vr_kept_share(from->at[to->n].state);
     }
 }
 

@@ -6,13 +6,13 @@
 
 #include <stdbool.h>
 
-#include "engine/cache/piece.h"
+#include "engine/cache/kept.h"
 
 #define VR_MOST_CHECKPOINTS 32
 
 struct vr_checkpoint {
     uint32_t n; /* tokens before it */
-    struct vr_piece *state;
+    struct vr_kept *state;
 };
 
 struct vr_checkpoints {
@@ -24,7 +24,7 @@ struct vr_checkpoints {
 const struct vr_checkpoint *vr_checkpoints_last(const struct vr_checkpoints *c, uint32_t n);
 /* Takes over `state`. One at the same place is replaced; where there are too many, the one is dropped that is missed
  * least. */
-void vr_checkpoints_add(struct vr_checkpoints *c, uint32_t n, struct vr_piece *state);
+void vr_checkpoints_add(struct vr_checkpoints *c, uint32_t n, struct vr_kept *state);
 /* Drops the one that is missed least; false: there is none. */
 bool vr_checkpoints_thin(struct vr_checkpoints *c);
 /* Drops those beyond n tokens. */

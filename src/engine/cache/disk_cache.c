@@ -25,7 +25,7 @@ struct piece_ref {
 struct vr_disk_job {
     struct vr_cached_prompt *one; /* pinned */
     struct vr_disk_write *list;
-    struct vr_piece **pieces; /* of the list, each with a reference; NULL for what is no piece */
+    struct vr_kept **pieces; /* of the list, each with a reference; NULL for what is no piece */
     uint32_t n;
     uint8_t *record;
 };
@@ -39,7 +39,7 @@ static void note(struct vr_disk_cache *c, const char *what, int error)
 
 struct found { /* a piece of the file */
     uint64_t at, serial;
-    struct vr_piece *piece;
+    struct vr_kept *piece;
 };
 
 struct reading {
@@ -50,7 +50,7 @@ struct reading {
 };
 
 /* The piece that a record names, of so many bytes (0: any), with one more reference; NULL: it is not there. */
-static struct vr_piece *find_piece(const struct reading *r, const struct piece_ref *ref, uint64_t bytes)
+static struct vr_kept *find_piece(const struct reading *r, const struct piece_ref *ref, uint64_t bytes)
 {
     size_t from = 0, to = r->n_found;
     while (from < to) {
@@ -61,8 +61,8 @@ static struct vr_piece *find_piece(const struct reading *r, const struct piece_r
             to = mid;
     }
     if (from == r->n_found || r->found[from].at != ref->at || r->found[from].serial != ref->serial) return NULL;
-    struct vr_piece *p = r->found[from].piece;
-    return !bytes || p->n == bytes ? vr_piece_share(p) : NULL;
+    struct vr_kept *p = r->found[from].piece;
+    return !bytes || p->n == bytes ? vr_kept_share(p) : NULL;
 }
 
 /* Blocks must all be there, and as long as the layout says. */
@@ -82,7 +82,7 @@ static void read_checkpoints(const struct reading *r, const struct piece_ref *re
                              struct vr_cached_prompt *one)
 {
     for (uint32_t i = 0; i < n; i++) {
-        struct vr_piece *p = refs[i].n && refs[i].n <= one->n ? find_piece(r, &refs[i], 0) : NULL;
+        struct vr_kept *p = refs[i].n && refs[i].n <= one->n ? find_piece(r, &refs[i], 0) : NULL;
         if (p) vr_checkpoints_add(&one->checkpoints, (uint32_t)refs[i].n, p);
     }
 }
@@ -130,11 +130,11 @@ static bool read_all(struct vr_disk_cache *c, uint64_t token_bytes)
         const struct vr_extent *x = &c->file.all[i];
         if (x->kind == VR_RECORD_PROMPT) prompts[n_prompts++] = *x;
         if (x->kind != VR_RECORD_PIECE) continue;
-        struct vr_piece *p = vr_piece_away(c->prompts->ram, x->n, x->at);
+        struct vr_kept *p = vr_kept_away(c->prompts->ram, x->n, x->at);
         if (p) r.found[r.n_found++] = (struct found){ x->at, x->serial, p };
     }
     for (size_t i = 0; i < n_prompts; i++) read_prompt(&r, prompts[i]);
-    for (size_t i = 0; i < r.n_found; i++) vr_piece_drop(r.found[i].piece);
+    for (size_t i = 0; i < r.n_found; i++) vr_kept_drop(r.found[i].piece);
     free(r.found);
     free(prompts);
     return ok;
@@ -172,7 +172,7 @@ bool vr_disk_cache_open(struct vr_disk_cache *c, int fd, const char *owner, uint
 static void free_job(struct vr_disk_job *j)
 {
     if (!j) return;
-    for (uint32_t i = 0; i < j->n; i++) vr_piece_drop(j->pieces[i]);
+    for (uint32_t i = 0; i < j->n; i++) vr_kept_drop(j->pieces[i]);
     free(j->list);
     free(j->pieces);
     free(j->record);
@@ -180,10 +180,10 @@ static void free_job(struct vr_disk_job *j)
 }
 
 static bool reserve(struct vr_disk_cache *c, struct vr_disk_job *j, enum vr_record kind, const void *data, uint64_t n,
-                    struct vr_piece *p)
+                    struct vr_kept *p)
 {
     if (!vr_disk_file_reserve(&c->file, kind, data, n, &j->list[j->n])) return false;
-    j->pieces[j->n++] = p ? vr_piece_share(p) : NULL;
+    j->pieces[j->n++] = p ? vr_kept_share(p) : NULL;
     return true;
 }
 
@@ -193,12 +193,12 @@ static void unreserve(struct vr_disk_cache *c, struct vr_disk_job *j, bool tried
     for (uint32_t i = 0; i < j->n && !tried; i++) vr_disk_unwrite(c->file.fd, &j->list[i]);
     for (uint32_t i = 0; i < j->n; i++) {
         vr_disk_file_free(&c->file, j->list[i].to.at);
-        vr_piece_drop(j->pieces[i]);
+        vr_kept_drop(j->pieces[i]);
     }
     j->n = 0;
 }
 
-static bool add_piece(struct vr_disk_cache *c, struct vr_disk_job *j, struct vr_piece *p, uint32_t n,
+static bool add_piece(struct vr_disk_cache *c, struct vr_disk_job *j, struct vr_kept *p, uint32_t n,
                       struct piece_ref *ref)
 {
     const struct vr_extent *x = p->on_disk ? vr_disk_file_at(&c->file, p->on_disk) : NULL;
@@ -335,18 +335,18 @@ void vr_disk_cache_close(struct vr_disk_cache *c)
 
 /* --- reading a piece --- */
 
-bool vr_disk_cache_fetch(struct vr_disk_cache *c, struct vr_piece *p)
+bool vr_disk_cache_fetch(struct vr_disk_cache *c, struct vr_kept *p)
 {
     if (p->data) return true;
     const struct vr_extent *x = p->on_disk ? vr_disk_file_at(&c->file, p->on_disk) : NULL;
-    if (!x || !vr_prompt_cache_make_room(c->prompts, p->n) || !vr_piece_return(p)) return false;
+    if (!x || !vr_prompt_cache_make_room(c->prompts, p->n) || !vr_kept_return(p)) return false;
     double t0 = vr_now_fine_ms(), mib = (double)p->n / (double)VR_MIB;
     if (vr_disk_file_read(&c->file, x, p->data)) {
         if (mib >= 1) c->us_per_mib = vr_smooth(c->us_per_mib, (vr_now_fine_ms() - t0) * 1e3 / mib);
         return true;
     }
     p->damaged = true;
-    vr_piece_leave(p);
+    vr_kept_leave(p);
     note(c, "a cached prompt is damaged on disk; it is computed again", 0);
     return false;
 }

@@ -36,7 +36,7 @@ void vr_disk_cache_close(struct vr_disk_cache *c);
  * nothing left to write. */
 bool vr_disk_cache_turn(struct vr_disk_cache *c, uint32_t ms);
 /* Reads a piece, if it is on disk alone. False: there is no room for it, or it is `damaged`, and says so. */
-bool vr_disk_cache_fetch(struct vr_disk_cache *c, struct vr_piece *p);
+bool vr_disk_cache_fetch(struct vr_disk_cache *c, struct vr_kept *p);
 /* How many prompts are on disk. */
 size_t vr_disk_cache_count(const struct vr_disk_cache *c);
 

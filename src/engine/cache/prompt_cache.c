@@ -99,7 +99,7 @@ struct vr_cached_prompt *vr_cached_prompt_new(struct vr_cache_ram *ram, uint64_t
     struct vr_cached_prompt *one = calloc(1, sizeof *one);
     if (!one || !vr_cache_ram_take(ram, own_bytes(n_blocks))) return free(one), NULL;
     *one = (struct vr_cached_prompt){ .ram = ram, .tenant = tenant, .n = n, .room = n_blocks };
-    one->tokens = vr_piece_new(ram, n * sizeof *tokens);
+    one->tokens = vr_kept_new(ram, n * sizeof *tokens);
     one->blocks = calloc(n_blocks + 1, sizeof *one->blocks);
     if (!one->tokens || !one->blocks) return vr_cached_prompt_free(one), NULL;
     memcpy(one->tokens->data, tokens, one->tokens->n);
@@ -110,9 +110,9 @@ void vr_cached_prompt_free(struct vr_cached_prompt *one)
 {
     if (!one) return;
     one->ram->used_bytes -= own_bytes(one->room);
-    for (uint32_t i = 0; i < one->n_blocks; i++) vr_piece_drop(one->blocks[i]);
+    for (uint32_t i = 0; i < one->n_blocks; i++) vr_kept_drop(one->blocks[i]);
     vr_checkpoints_clear(&one->checkpoints);
-    vr_piece_drop(one->tokens);
+    vr_kept_drop(one->tokens);
     free(one->blocks);
     free(one);
 }
@@ -149,14 +149,14 @@ static void send_away(struct vr_cached_prompt *one)
     struct vr_checkpoints *c = &one->checkpoints;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < one->n_blocks; i++)
-        if (one->blocks[i]->used <= one->used) vr_piece_leave(one->blocks[i]);
+        if (one->blocks[i]->used <= one->used) vr_kept_leave(one->blocks[i]);
     for (uint32_t i = 0; i < c->n; i++) {
-        struct vr_piece *p = c->at[i].state;
-        if (p->used <= one->used) vr_piece_leave(p);
+        struct vr_kept *p = c->at[i].state;
+        if (p->used <= one->used) vr_kept_leave(p);
         if (p->on_disk)
             c->at[kept++] = c->at[i];
         else
-            vr_piece_drop(p);
+            vr_kept_drop(p);
     }
     c->n = kept;
     one->is_here = false;
@@ -249,8 +249,8 @@ uint64_t vr_prompt_cache_need(const struct vr_prompt_cache *h, const struct vr_c
     const struct vr_cached_prompt *near = nearest(h, s, &n);
     if (near && n == s->n) return 0;
     uint32_t have = n_shared(s, near, n);
-    uint64_t bytes = own_bytes(k) + vr_piece_cost((size_t)s->n * sizeof *s->tokens);
-    return bytes + (k > have ? (k - have) * vr_piece_cost(0) + (s->n - have * s->n_block) * token_bytes : 0);
+    uint64_t bytes = own_bytes(k) + vr_kept_cost((size_t)s->n * sizeof *s->tokens);
+    return bytes + (k > have ? (k - have) * vr_kept_cost(0) + (s->n - have * s->n_block) * token_bytes : 0);
 }
 
 /* All checkpoints of `from` that `to` has not. */
@@ -258,7 +258,7 @@ static void merge(struct vr_checkpoints *to, const struct vr_checkpoints *from, 
 {
     for (uint32_t i = 0; i < from->n && from->at[i].n <= most; i++) {
         const struct vr_checkpoint *c = vr_checkpoints_last(to, from->at[i].n);
-        if (!c || c->n != from->at[i].n) vr_checkpoints_add(to, from->at[i].n, vr_piece_share(from->at[i].state));
+        if (!c || c->n != from->at[i].n) vr_checkpoints_add(to, from->at[i].n, vr_kept_share(from->at[i].state));
     }
 }
 
@@ -268,7 +268,7 @@ static bool fill_blocks(struct vr_cached_prompt *one, const struct vr_cache_sour
     uint32_t have = n_shared(s, near, n_common);
     for (uint32_t i = 0; i < one->room; i++) {
         uint32_t from = i * s->n_block, k = s->n - from < s->n_block ? s->n - from : s->n_block;
-        struct vr_piece *b = i < have ? vr_piece_share(near->blocks[i]) : s->block(s->ctx, from, k);
+        struct vr_kept *b = i < have ? vr_kept_share(near->blocks[i]) : s->block(s->ctx, from, k);
         if (!b) return false;
         one->blocks[one->n_blocks++] = b;
     }

@@ -14,10 +14,10 @@
 struct vr_cached_prompt {
     struct vr_cache_ram *ram;
     uint64_t tenant;
-    uint32_t n;               /* tokens */
-    struct vr_piece *tokens;  /* n of int32_t */
-    struct vr_piece **blocks; /* room for so many */
-    uint32_t n_blocks, room;  /* 0: all that the model remembers is in checkpoints */
+    uint32_t n;              /* tokens */
+    struct vr_kept *tokens;  /* n of int32_t */
+    struct vr_kept **blocks; /* room for so many */
+    uint32_t n_blocks, room; /* 0: all that the model remembers is in checkpoints */
     struct vr_checkpoints checkpoints;
     double worth;
     uint64_t used;   /* when, by the cache's clock */
@@ -49,7 +49,7 @@ struct vr_cache_source {
     const int32_t *tokens;
     uint32_t n, n_block; /* tokens, and tokens of a block; 0: no blocks */
     const struct vr_checkpoints *checkpoints;
-    struct vr_piece *(*block)(void *ctx, uint32_t from, uint32_t n);
+    struct vr_kept *(*block)(void *ctx, uint32_t from, uint32_t n);
     void *ctx;
     double cost; /* of computing it: any unit, always the same */
 };

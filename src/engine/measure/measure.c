@@ -30,8 +30,8 @@ struct product {
 };
 
 /* One kind of product. *bytes and *flops: of one node, what it reads of its weights and what it computes. */
-static double time_product(struct vr_stage *s, uint32_t type, const struct product *p, double *bytes, double *flops,
-                           int *kernels)
+static double time_product(struct vr_measure_stage *s, uint32_t type, const struct product *p, double *bytes,
+                           double *flops, int *kernels)
 {
     struct vr_timing b;
     if (!vr_timing_start(&b, s)) return -1;
@@ -90,7 +90,7 @@ static void solve(double small_us, double small, double large_us, double large, 
 #define EXPERT_SIZES 2048, 768       /* columns and rows of an expert */
 
 /* A quarter of the tokens for the same experts: what each expert costs by itself, and what each token more does. */
-static void measure_few_each(struct vr_stage *s, uint32_t type, const struct product *many, double many_us,
+static void measure_few_each(struct vr_measure_stage *s, uint32_t type, const struct product *many, double many_us,
                              struct vr_measure_products *out)
 {
     struct product few = *many;
@@ -105,7 +105,7 @@ static void measure_few_each(struct vr_stage *s, uint32_t type, const struct pro
 
 /* On a device two sizes of many rows tell what any size costs and what each byte more does, down to the least that a
  * small one takes. */
-static bool measure_on_device(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
+static bool measure_on_device(struct vr_measure_stage *s, uint32_t type, struct vr_measure_products *out)
 {
     static const struct product one[] = { { MODEL_SIZES, 4096, 1, 0, 0, 0 }, { MODEL_SIZES, 16384, 1, 0, 0, 0 } },
                                 many[] = { { MODEL_SIZES, 4096, VR_MEASURE_TOKENS, 0, 0, 0 },
@@ -156,7 +156,7 @@ struct figure {
 static bool memory_limits(const struct product *p) { return p->tokens == 1 && !p->room; }
 
 /* The largest come first: the others then find their pages filled. */
-static bool time_figures(struct vr_stage *s, uint32_t type, struct figure f[N_FIGURES])
+static bool time_figures(struct vr_measure_stage *s, uint32_t type, struct figure f[N_FIGURES])
 {
     for (int i = N_FIGURES; i-- > 0;) {
         if (s->product_us > 0 && !memory_limits(&host_products[i])) continue;
@@ -184,7 +184,7 @@ static void solve_rows(const struct figure f[2], const struct product p[2], doub
 /* On the host what any size costs (threads meet, the vector is rounded) is a few microseconds: only small products,
  * in the cache, show it. Beyond the cache every row begins with a wait for memory: short rows are slower than long
  * ones. */
-static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure_products *out)
+static bool measure_on_host(struct vr_measure_stage *s, uint32_t type, struct vr_measure_products *out)
 {
     struct figure f[N_FIGURES] = { 0 };
     double rate;
@@ -208,7 +208,7 @@ static bool measure_on_host(struct vr_stage *s, uint32_t type, struct vr_measure
     return true;
 }
 
-static bool measure_type(struct vr_stage *s, uint32_t type, struct vr_measure_products *out, struct vr_err *err)
+static bool measure_type(struct vr_measure_stage *s, uint32_t type, struct vr_measure_products *out, struct vr_err *err)
 {
     return (s->host ? measure_on_host : measure_on_device)(s, type, out) ||
            vr_fail(err, VR_EENGINE, "matrix multiplication with this type is not supported");
@@ -222,9 +222,9 @@ struct products_ask {
 static bool products_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     const struct products_ask *a = ctx;
-    struct vr_stage s;
+    struct vr_measure_stage s;
     struct vr_measure_products p = { 0 };
-    if (!vr_stage_open(a->w, a->type, &s, err) || !measure_type(&s, a->type, &p, err)) return false;
+    if (!vr_measure_stage_open(a->w, a->type, &s, err) || !measure_type(&s, a->type, &p, err)) return false;
     vr_buf_add(result, &p, sizeof p);
     return true;
 }
@@ -240,7 +240,7 @@ bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct
 
 /* Weights of f16, which computing hardly slows: as many as the cache holds are read faster. Where the rate is half way
  * down to the memory's, the cache ends. */
-static bool find_cache(struct vr_stage *s, double *mib, struct vr_err *err)
+static bool find_cache(struct vr_measure_stage *s, double *mib, struct vr_err *err)
 {
     double rates[12], bytes, flops, us;
     uint64_t most = vr_engine_threads() < LARGE_CORES ? HOST_BYTES : LARGE_BYTES;
@@ -265,9 +265,9 @@ static bool find_cache(struct vr_stage *s, double *mib, struct vr_err *err)
 
 static bool cache_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
-    struct vr_stage s;
+    struct vr_measure_stage s;
     double mib = 0;
-    if (!vr_stage_open(ctx, GGML_TYPE_F16, &s, err) || !find_cache(&s, &mib, err)) return false;
+    if (!vr_measure_stage_open(ctx, GGML_TYPE_F16, &s, err) || !find_cache(&s, &mib, err)) return false;
     vr_buf_add(result, &mib, sizeof mib);
     return true;
 }
@@ -343,8 +343,8 @@ static bool link_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     const struct vr_measure_where *w = ctx;
     struct vr_measure_link out = { 0 };
-    struct vr_stage s;
-    if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
+    struct vr_measure_stage s;
+    if (!vr_measure_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
     ggml_backend_buffer_type_t pinned = ggml_backend_dev_host_buffer_type(s.dev);
     struct ends e = { .a = s.backend,
                       .here = vr_bytes_on(ggml_backend_dev_buffer_type(s.dev), LINK_BYTES),
@@ -365,8 +365,8 @@ static bool pair_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     const struct vr_measure_where *w = ctx;
     struct vr_measure_link out = { 0 };
-    struct vr_stage s;
-    if (!vr_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
+    struct vr_measure_stage s;
+    if (!vr_measure_stage_open(w, GGML_TYPE_F16, &s, err)) return false;
     ggml_backend_dev_t peer = ggml_backend_dev_by_name(w->peer);
     struct ends e = { .a = s.backend, .b = peer ? ggml_backend_dev_init(peer, NULL) : NULL };
     if (!e.b) return vr_fail(err, VR_EDEVICE, "the engine does not find device %s", w->peer);

@@ -169,7 +169,7 @@ struct times {
 };
 
 /* n units; between as many large products where `between` says so. */
-static bool time_op(struct vr_stage *s, const struct op *o, int n, bool between, struct times *out)
+static bool time_op(struct vr_measure_stage *s, const struct op *o, int n, bool between, struct times *out)
 {
     struct vr_timing b;
     struct inputs in = { 0 };
@@ -215,7 +215,7 @@ static bool over_cells(enum vr_op_kind k)
 }
 
 /* A small one: of a cache, on the host, next to nothing, so that only what any size costs is left. */
-static struct op small_of(const struct vr_stage *s, struct op o)
+static struct op small_of(const struct vr_measure_stage *s, struct op o)
 {
     o.tokens = 1;
     o.heads = HEADS;
@@ -232,7 +232,7 @@ static struct op small_of(const struct vr_stage *s, struct op o)
     return o;
 }
 
-static struct op large_of(const struct vr_stage *s, struct op o)
+static struct op large_of(const struct vr_measure_stage *s, struct op o)
 {
     o.tokens = 1;
     o.heads = HEADS;
@@ -244,7 +244,7 @@ static struct op large_of(const struct vr_stage *s, struct op o)
 }
 
 /* Caches are cold when their turn comes: weights have passed through in between. */
-static int units_of(const struct vr_stage *s, const struct op *o)
+static int units_of(const struct vr_measure_stage *s, const struct op *o)
 {
     if (!over_cells(o->kind) || o->size <= 256) return 24;
     if (!s->host || o->kind == VR_OP_SOFT_MAX) return 8;
@@ -253,7 +253,7 @@ static int units_of(const struct vr_stage *s, const struct op *o)
 }
 
 /* A norm on a device: rows are taken at once, so what counts is how long one is. */
-static void measure_norm(struct vr_stage *s, const struct op *large, const struct times *few,
+static void measure_norm(struct vr_measure_stage *s, const struct op *large, const struct times *few,
                          struct vr_measured_op *out)
 {
     struct times one;
@@ -264,7 +264,7 @@ static void measure_norm(struct vr_stage *s, const struct op *large, const struc
 }
 
 /* Thousands of cells: the rate from there on, and what has come on top until then. */
-static void measure_long(struct vr_stage *s, struct op o, const struct times *few, const struct times *many,
+static void measure_long(struct vr_measure_stage *s, struct op o, const struct times *few, const struct times *many,
                          struct vr_measured_op *out)
 {
     struct times some = *few;
@@ -277,7 +277,7 @@ static void measure_long(struct vr_stage *s, struct op o, const struct times *fe
     if (o.kind == VR_OP_ATTENTION_MANY && o.type == GGML_TYPE_F16 && s->cc >= ADA) out->long_cells = NEXT_CELLS;
 }
 
-static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op *out)
+static void measure_token(struct vr_measure_stage *s, struct op o, struct vr_measured_op *out)
 {
     struct op small = small_of(s, o), large = large_of(s, o);
     struct times few, many;
@@ -309,7 +309,7 @@ static void measure_token(struct vr_stage *s, struct op o, struct vr_measured_op
         out->cached_tflops = many.flops / fmax(many.us - out->us * many.kernels, many.us / 2) / 1e6;
 }
 
-static void measure_batch(struct vr_stage *s, struct op o, struct vr_measured_op *out)
+static void measure_batch(struct vr_measure_stage *s, struct op o, struct vr_measured_op *out)
 {
     struct times t;
     o = large_of(s, o);
@@ -334,8 +334,8 @@ static bool ops_child(void *ctx, struct vr_buf *result, struct vr_err *err)
 {
     const struct ops_ask *a = ctx;
     struct vr_measure_ops out = { 0 };
-    struct vr_stage s;
-    if (!vr_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
+    struct vr_measure_stage s;
+    if (!vr_measure_stage_open(a->w, GGML_TYPE_F16, &s, err)) return false;
     for (enum vr_op_kind k = 0; k < VR_N_OPS; k++) {
         bool typed = vr_op_typed(k);
         for (size_t i = 0; i < (typed ? a->n_types : !a->typed_only) && out.n < VR_MAX_MEASURED_OPS; i++) {

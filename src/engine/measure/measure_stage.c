@@ -48,7 +48,7 @@ static ggml_backend_buffer_type_t host_weights(ggml_backend_dev_t cpu, uint32_t 
 }
 
 /* As many as serving takes, made once and waiting, as there. */
-static void set_threads(struct vr_stage *s)
+static void set_threads(struct vr_measure_stage *s)
 {
     ggml_backend_reg_t reg = ggml_backend_dev_backend_reg(s->dev);
     int n = (int)vr_engine_threads();
@@ -63,10 +63,11 @@ static void set_threads(struct vr_stage *s)
     if (make && use) use(s->backend, make(&p));
 }
 
-bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s, struct vr_err *err)
+bool vr_measure_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_measure_stage *s,
+                           struct vr_err *err)
 {
     if (!vr_measure_backends(w, err)) return false;
-    *s = (struct vr_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages, .product_us = w->product_us };
+    *s = (struct vr_measure_stage){ .host = !w->device, .cc = w->cc, .pages = w->pages, .product_us = w->product_us };
     if (w->pages) s->pages_bytes = VR_MEASURE_PAGES;
     s->dev = s->host ? ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU) : ggml_backend_dev_by_name(w->device);
     if (!s->dev) return vr_fail(err, VR_EDEVICE, "the engine does not find device %s", s->host ? "CPU" : w->device);
@@ -90,7 +91,7 @@ void vr_timing_done(struct vr_timing *b)
     *b = (struct vr_timing){ 0 };
 }
 
-bool vr_timing_start(struct vr_timing *b, struct vr_stage *s)
+bool vr_timing_start(struct vr_timing *b, struct vr_measure_stage *s)
 {
     struct ggml_init_params p = { (size_t)1 << 20, NULL, true };
     *b = (struct vr_timing){ .s = s, .weights = ggml_init(p), .rest = ggml_init(p) };
@@ -192,7 +193,7 @@ void vr_measure_pages_free(char *pages)
 }
 
 /* Pages full of noise. */
-static bool make_pages(struct vr_stage *s, enum ggml_type type, size_t n)
+static bool make_pages(struct vr_measure_stage *s, enum ggml_type type, size_t n)
 {
     if (n <= s->filled_bytes) return true;
     if (n > s->pages_bytes) {

@@ -24,7 +24,7 @@ bool vr_measure_ask_on(bool (*fn)(void *ask, struct vr_buf *result, struct vr_er
 /* The next of a row of numbers without a pattern; its upper bits are the good ones. */
 static inline uint32_t vr_noise(uint32_t *state) { return *state = *state * 1664525u + 1013904223u; }
 
-struct vr_stage {
+struct vr_measure_stage {
     ggml_backend_t backend;
     ggml_backend_dev_t dev;
     ggml_backend_buffer_type_t weights, experts; /* where weights lie, and those of experts */
@@ -34,11 +34,11 @@ struct vr_stage {
     size_t pages_bytes, filled_bytes;
     double product_us; /* as it was asked */
 };
-bool vr_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_stage *s,
-                   struct vr_err *err) VR_MUST_CHECK;
+bool vr_measure_stage_open(const struct vr_measure_where *w, uint32_t type, struct vr_measure_stage *s,
+                           struct vr_err *err) VR_MUST_CHECK;
 
 struct vr_timing {
-    struct vr_stage *s;
+    struct vr_measure_stage *s;
     struct ggml_context *weights, *rest; /* tensors are made in these, then allocated */
     ggml_backend_buffer_t wbuf, buf;
     struct ggml_cgraph *graph[2];             /* a short and a long one */
@@ -47,7 +47,7 @@ struct vr_timing {
     int n_experts, n_weights;
     uint32_t turns[VR_TIMING_NODES]; /* how often those of a tensor were chosen */
 };
-bool vr_timing_start(struct vr_timing *b, struct vr_stage *s) VR_MUST_CHECK;
+bool vr_timing_start(struct vr_timing *b, struct vr_measure_stage *s) VR_MUST_CHECK;
 void vr_timing_done(struct vr_timing *b);
 /* One more counted node at the end of the long graph, and of the short one. */
 void vr_timing_add(struct vr_timing *b, struct ggml_tensor *node, bool also_short);

@@ -100,7 +100,7 @@ void vr_budget_end(void)
     set_timer(budget.slow, 0);
 }
 
-void vr_budget_stage(enum vr_stage stage)
+void vr_budget_stage(enum vr_prepare_stage stage)
 {
     if (budget.stage) atomic_store_explicit(budget.stage, (int)stage, memory_order_relaxed);
 }

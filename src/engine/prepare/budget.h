@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "engine/wire/request_check.h"
 
-enum vr_stage {
+enum vr_prepare_stage {
 #define STAGE(name, param, words) VR_STAGE_##name,
 #include "engine/prepare/stage.def"
 #undef STAGE
@@ -33,7 +33,7 @@ bool vr_budget_open(atomic_int *stage, struct vr_err *err) VR_MUST_CHECK;
 /* From here until end: one request, with a body of n bytes; 0: no request, but trying a template. */
 void vr_budget_begin(size_t n);
 void vr_budget_end(void);
-void vr_budget_stage(enum vr_stage stage);
+void vr_budget_stage(enum vr_prepare_stage stage);
 /* Pictures become larger than their files. */
 void vr_budget_add_pixels(uint64_t n);
 /* The worker was slow, or has grown: another should take its place. */

@@ -27,13 +27,13 @@ static void on_size(void *ctx, size_t device, const struct ggml_tensor *t)
     if (device != s->device || s->failed) return;
     if (s->n == s->cap) {
         size_t cap = s->cap ? s->cap * 2 : 1024;
-        struct vr_slice *list = realloc(s->list, cap * sizeof *list);
+        struct vr_weight_slice *list = realloc(s->list, cap * sizeof *list);
         s->failed = !list;
         if (!list) return;
         s->list = list;
         s->cap = cap;
     }
-    s->list[s->n++] = (struct vr_slice){ .whole = t };
+    s->list[s->n++] = (struct vr_weight_slice){ .whole = t };
 }
 
 void vr_slices_begin(struct vr_slices *s, size_t device)
@@ -45,7 +45,7 @@ void vr_slices_begin(struct vr_slices *s, size_t device)
 
 static int by_address(const void *a, const void *b)
 {
-    const struct vr_slice *x = a, *y = b;
+    const struct vr_weight_slice *x = a, *y = b;
     return (x->whole > y->whole) - (x->whole < y->whole);
 }
 
@@ -103,8 +103,8 @@ bool vr_slices_end(struct vr_slices *s, struct vr_err *err)
 
 static struct ggml_tensor *sliced(const struct vr_slices *s, struct ggml_tensor *t)
 {
-    const struct vr_slice key = { .whole = t };
-    const struct vr_slice *found = t ? bsearch(&key, s->list, s->n, sizeof key, by_address) : NULL;
+    const struct vr_weight_slice key = { .whole = t };
+    const struct vr_weight_slice *found = t ? bsearch(&key, s->list, s->n, sizeof key, by_address) : NULL;
     return found ? found->sliced : t;
 }
 

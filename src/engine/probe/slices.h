@@ -16,7 +16,7 @@
 
 struct vr_slices {
     ggml_backend_t meta; /* the engine's backend over all devices */
-    struct vr_slice {
+    struct vr_weight_slice {
         const struct ggml_tensor *whole; /* the model's own, without memory */
         struct ggml_tensor *sliced;      /* the same, in memory of the devices */
     } * list;                            /* by address */

@@ -24,7 +24,7 @@ static void measure(struct vr_recall *r, double since_ms, size_t bytes)
     if (mib >= 1) r->us_per_mib = vr_smooth(r->us_per_mib, us / mib);
 }
 
-static bool get(struct vr_recall *r, llama_seq_id seq, struct vr_piece *p, llama_state_seq_flags flags)
+static bool get(struct vr_recall *r, llama_seq_id seq, struct vr_kept *p, llama_state_seq_flags flags)
 {
     double t0 = vr_now_fine_ms();
     bool ok = llama_state_seq_get_data_ext(r->e->ctx, p->data, p->n, seq, flags) == p->n;
@@ -32,7 +32,7 @@ static bool get(struct vr_recall *r, llama_seq_id seq, struct vr_piece *p, llama
     return ok;
 }
 
-static bool set(struct vr_recall *r, llama_seq_id seq, const struct vr_piece *p, llama_state_seq_flags flags)
+static bool set(struct vr_recall *r, llama_seq_id seq, const struct vr_kept *p, llama_state_seq_flags flags)
 {
     double t0 = vr_now_fine_ms();
     bool ok = llama_state_seq_set_data_ext(r->e->ctx, p->data, p->n, seq, flags) == p->n;
@@ -49,19 +49,19 @@ static size_t partial_size(const struct vr_recall *r, llama_seq_id seq)
 
 uint64_t vr_recall_partial_cost(const struct vr_recall *r, llama_seq_id seq)
 {
-    return vr_piece_cost(partial_size(r, seq));
+    return vr_kept_cost(partial_size(r, seq));
 }
 
-struct vr_piece *vr_recall_partial(struct vr_recall *r, llama_seq_id seq)
+struct vr_kept *vr_recall_partial(struct vr_recall *r, llama_seq_id seq)
 {
     size_t n = partial_size(r, seq);
-    struct vr_piece *p = n > VR_KV_ROWS_HEADER ? vr_piece_new(&r->ram, n) : NULL;
+    struct vr_kept *p = n > VR_KV_ROWS_HEADER ? vr_kept_new(&r->ram, n) : NULL;
     if (p && get(r, seq, p, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY)) return p;
-    vr_piece_drop(p);
+    vr_kept_drop(p);
     return NULL;
 }
 
-bool vr_recall_restore(struct vr_recall *r, llama_seq_id seq, struct vr_piece *state)
+bool vr_recall_restore(struct vr_recall *r, llama_seq_id seq, struct vr_kept *state)
 {
     return vr_disk_cache_fetch(&r->disk, state) && set(r, seq, state, LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY);
 }
@@ -94,16 +94,16 @@ double vr_recall_back_ms(const struct vr_recall *r, const struct vr_cached_promp
 
 struct cutting {
     struct vr_recall *r;
-    struct vr_piece *state;
+    struct vr_kept *state;
     uint32_t n;
 };
 
-static struct vr_piece *cut_block(void *ctx, uint32_t from, uint32_t n)
+static struct vr_kept *cut_block(void *ctx, uint32_t from, uint32_t n)
 {
     const struct cutting *c = ctx;
-    struct vr_piece *p = vr_piece_new(&c->r->ram, vr_kv_rows_block_bytes(c->r->rows, n));
+    struct vr_kept *p = vr_kept_new(&c->r->ram, vr_kv_rows_block_bytes(c->r->rows, n));
     if (p && vr_kv_rows_cut(c->r->rows, c->state->data, c->n, from, n, p->data)) return p;
-    vr_piece_drop(p);
+    vr_kept_drop(p);
     return NULL;
 }
 
@@ -172,13 +172,13 @@ static bool save_blocks(struct vr_recall *r, const struct vr_recall_of *of, stru
     size_t all = llama_state_seq_get_size_ext(r->e->ctx, of->seq, LLAMA_STATE_SEQ_FLAGS_NONE);
     size_t rest = by_checkpoint(r) ? partial_size(r, of->seq) - VR_KV_ROWS_HEADER : 0;
     if (all <= rest + VR_KV_ROWS_HEADER || r->blind) return false;
-    if (!make_room(r, s, (all - rest) / of->n + 1, vr_piece_cost(all))) return false;
-    struct cutting c = { r, vr_piece_new(&r->ram, all), of->n };
+    if (!make_room(r, s, (all - rest) / of->n + 1, vr_kept_cost(all))) return false;
+    struct cutting c = { r, vr_kept_new(&r->ram, all), of->n };
     s->block = cut_block;
     s->ctx = &c;
     bool ok = c.state && get(r, of->seq, c.state, LLAMA_STATE_SEQ_FLAGS_NONE) &&
               read_rows(r, c.state->data, all - rest, of->n) && vr_prompt_cache_add(&r->prompts, s);
-    vr_piece_drop(c.state);
+    vr_kept_drop(c.state);
     return ok;
 }
 
@@ -204,14 +204,14 @@ struct vr_cached_prompt *vr_recall_find(const struct vr_recall *r, uint64_t tena
 }
 
 /* The state of the first n tokens, with a checkpoint behind it. */
-static struct vr_piece *join(struct vr_recall *r, const struct vr_cached_prompt *h, uint32_t n,
-                             const struct vr_checkpoint *c)
+static struct vr_kept *join(struct vr_recall *r, const struct vr_cached_prompt *h, uint32_t n,
+                            const struct vr_checkpoint *c)
 {
     size_t base = vr_kv_rows_state_bytes(r->rows, n), rest = c ? c->state->n - VR_KV_ROWS_HEADER : 0;
     uint32_t n_blocks = (n + VR_KV_ROWS_BLOCK - 1) / VR_KV_ROWS_BLOCK, last = h->n - (n_blocks - 1) * VR_KV_ROWS_BLOCK;
     const uint8_t **blocks = calloc(n_blocks, sizeof *blocks);
-    vr_prompt_cache_make_room(&r->prompts, vr_piece_cost(base + rest));
-    struct vr_piece *p = blocks ? vr_piece_new(&r->ram, base + rest) : NULL;
+    vr_prompt_cache_make_room(&r->prompts, vr_kept_cost(base + rest));
+    struct vr_kept *p = blocks ? vr_kept_new(&r->ram, base + rest) : NULL;
     for (uint32_t i = 0; p && i < n_blocks; i++) blocks[i] = h->blocks[i]->data;
     if (p) vr_kv_rows_join(r->rows, blocks, n, last < VR_KV_ROWS_BLOCK ? last : VR_KV_ROWS_BLOCK, p->data);
     if (p && c) memcpy(p->data + base, c->state->data + VR_KV_ROWS_HEADER, rest);
@@ -236,11 +236,11 @@ bool vr_recall_load(struct vr_recall *r, llama_seq_id seq, struct vr_cached_prom
     h->n_pins++;
     vr_prompt_cache_touch(&r->prompts, h, h->n); /* before others make room for it */
     bool ok = bring(r, h, n, c);
-    struct vr_piece *p = ok && h->n_blocks ? join(r, h, n, c) : NULL;
+    struct vr_kept *p = ok && h->n_blocks ? join(r, h, n, c) : NULL;
     h->n_pins--;
     ok = ok &&
          (h->n_blocks == 0 ? vr_recall_restore(r, seq, c->state) : p && set(r, seq, p, LLAMA_STATE_SEQ_FLAGS_NONE));
-    vr_piece_drop(p);
+    vr_kept_drop(p);
     if (ok) r->restored_tokens += n;
     return ok;
 }

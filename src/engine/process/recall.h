@@ -29,9 +29,9 @@ void vr_recall_done(struct vr_recall *r);
 /* Bytes of the budget that a checkpoint of the sequence takes now. */
 uint64_t vr_recall_partial_cost(const struct vr_recall *r, llama_seq_id seq);
 /* A checkpoint of the sequence; NULL: there is no room, or the engine cannot. */
-struct vr_piece *vr_recall_partial(struct vr_recall *r, llama_seq_id seq);
+struct vr_kept *vr_recall_partial(struct vr_recall *r, llama_seq_id seq);
 /* Puts it back, into any sequence. False: the sequence is in no usable state and must be emptied. */
-bool vr_recall_restore(struct vr_recall *r, llama_seq_id seq, struct vr_piece *state);
+bool vr_recall_restore(struct vr_recall *r, llama_seq_id seq, struct vr_kept *state);
 /* Copies between streams happen in the next computation, over whatever is in their place by then: does them now. */
 bool vr_recall_settle(struct vr_recall *r);
 

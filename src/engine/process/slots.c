@@ -452,6 +452,6 @@ static bool make_room(struct vr_slots *s, struct vr_slot *slot, uint64_t bytes)
 void vr_slots_checkpoint(struct vr_slots *s, struct vr_slot *slot)
 {
     uint64_t bytes = vr_recall_partial_cost(&s->recall, slot->seq);
-    struct vr_piece *state = make_room(s, slot, bytes) ? vr_recall_partial(&s->recall, slot->seq) : NULL;
+    struct vr_kept *state = make_room(s, slot, bytes) ? vr_recall_partial(&s->recall, slot->seq) : NULL;
     if (state) vr_checkpoints_add(&slot->checkpoints, slot->n, state);
 }

@@ -14,7 +14,7 @@
 #define N_THREADS  2         /* of which one large body cannot hold up the other */
 #define TRIM_BYTES (1 << 20) /* of a body: then memory is given back to the system */
 
-struct vr_reading {
+struct vr_body_reading {
     struct vr_turn turn; /* first: a turn is its reading */
     struct vr_readers *readers;
     struct vr_read_ask ask; /* done is NULL: cancelled */
@@ -26,9 +26,9 @@ struct vr_reading {
 struct thread {
     struct vr_readers *readers;
     pthread_t id;
-    bool there;              /* the loop's: it was started */
-    struct vr_reading *work; /* what it reads; NULL: nothing */
-    bool done;               /* with it */
+    bool there;                   /* the loop's: it was started */
+    struct vr_body_reading *work; /* what it reads; NULL: nothing */
+    bool done;                    /* with it */
 };
 
 struct vr_readers {
@@ -51,7 +51,7 @@ static void *run(void *ctx)
     for (;;) {
         while (!r->stop && (!t->work || t->done)) pthread_cond_wait(&r->wake, &r->lock);
         if (r->stop) break;
-        struct vr_reading *j = t->work;
+        struct vr_body_reading *j = t->work;
         pthread_mutex_unlock(&r->lock);
         vr_body_read(vr_buf_str(&j->body), j->body.n, &j->ask.asker, &j->out);
         vr_buf_done(&j->body);
@@ -76,7 +76,7 @@ static bool start_thread(struct thread *t)
     return t->there;
 }
 
-static void reading_free(struct vr_reading *j)
+static void reading_free(struct vr_body_reading *j)
 {
     vr_client_release(j->readers->clients, j->ask.client, j->held);
     vr_client_unref(j->ask.client);
@@ -94,7 +94,7 @@ static void hand_out(struct vr_readers *r)
         if (t->work || !start_thread(t)) continue;
         struct vr_turn *turn = vr_turns_next(&r->turns);
         vr_turns_take(&r->turns, turn);
-        t->work = (struct vr_reading *)turn;
+        t->work = (struct vr_body_reading *)turn;
         t->done = false;
     }
     pthread_cond_broadcast(&r->wake);
@@ -105,7 +105,7 @@ static void on_finished(evutil_socket_t fd, short what, void *ctx)
 {
     (void)what;
     struct vr_readers *r = ctx;
-    struct vr_reading *done[N_THREADS] = { 0 };
+    struct vr_body_reading *done[N_THREADS] = { 0 };
     eventfd_t n;
     eventfd_read(fd, &n);
     pthread_mutex_lock(&r->lock);
@@ -114,7 +114,7 @@ static void on_finished(evutil_socket_t fd, short what, void *ctx)
     pthread_mutex_unlock(&r->lock);
     hand_out(r);
     for (size_t i = 0; i < N_THREADS; i++) {
-        struct vr_reading *j = done[i];
+        struct vr_body_reading *j = done[i];
         if (!j) continue;
         struct vr_body out = j->out;
         struct vr_read_ask ask = j->ask;
@@ -125,10 +125,10 @@ static void on_finished(evutil_socket_t fd, short what, void *ctx)
     }
 }
 
-struct vr_reading *vr_read_start(struct vr_readers *r, struct vr_buf *body, const struct vr_read_ask *ask)
+struct vr_body_reading *vr_read_start(struct vr_readers *r, struct vr_buf *body, const struct vr_read_ask *ask)
 {
     if (!start_thread(&r->threads[0])) return NULL;
-    struct vr_reading *j = calloc(1, sizeof *j);
+    struct vr_body_reading *j = calloc(1, sizeof *j);
     if (!j) return NULL;
     j->readers = r;
     j->ask = *ask;
@@ -142,7 +142,7 @@ struct vr_reading *vr_read_start(struct vr_readers *r, struct vr_buf *body, cons
     return j;
 }
 
-void vr_read_cancel(struct vr_reading *j)
+void vr_read_cancel(struct vr_body_reading *j)
 {
     bool waits = j->turn.line != NULL;
     j->ask.done = NULL; /* a thread that has it does not look */
@@ -153,7 +153,7 @@ void vr_read_cancel(struct vr_reading *j)
 
 void *vr_read_newest(const struct vr_client *client)
 {
-    return client->bodies.last ? ((struct vr_reading *)client->bodies.last)->ask.ctx : NULL;
+    return client->bodies.last ? ((struct vr_body_reading *)client->bodies.last)->ask.ctx : NULL;
 }
 
 struct vr_readers *vr_readers_new(struct event_base *base, struct vr_clients *clients)
@@ -185,7 +185,7 @@ void vr_readers_free(struct vr_readers *r)
     }
     for (struct vr_turn *t; (t = vr_turns_next(&r->turns));) {
         vr_turns_remove(&r->turns, t);
-        reading_free((struct vr_reading *)t);
+        reading_free((struct vr_body_reading *)t);
     }
     if (r->finished) event_free(r->finished);
     if (r->fd >= 0) close(r->fd);

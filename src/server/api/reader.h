@@ -17,7 +17,7 @@ struct event_base;
 struct vr_client;
 struct vr_clients;
 struct vr_readers;
-struct vr_reading;
+struct vr_body_reading;
 
 /* `out` belongs to whoever is called, its text, too. The reading itself is gone already. */
 typedef void vr_read_done(void *ctx, struct vr_body *out);
@@ -34,9 +34,9 @@ struct vr_readers *vr_readers_new(struct event_base *base, struct vr_clients *cl
 void vr_readers_free(struct vr_readers *r);
 
 /* Takes the body over, which is empty then. NULL: no memory or thread; the body is as it was. */
-struct vr_reading *vr_read_start(struct vr_readers *r, struct vr_buf *body,
-                                 const struct vr_read_ask *ask) VR_MUST_CHECK;
-void vr_read_cancel(struct vr_reading *j);
+struct vr_body_reading *vr_read_start(struct vr_readers *r, struct vr_buf *body,
+                                      const struct vr_read_ask *ask) VR_MUST_CHECK;
+void vr_read_cancel(struct vr_body_reading *j);
 /* `ctx` of the newest that a client has waiting for a thread; NULL: it has none. */
 void *vr_read_newest(const struct vr_client *client);
 

@@ -43,7 +43,7 @@ static json_t *text_value(struct vr_slice data, const char *name, struct vr_refu
     return v;
 }
 
-static bool add_to_form(json_t *form, const struct vr_part *part, struct vr_refusal *why)
+static bool add_to_form(json_t *form, const struct vr_form_part *part, struct vr_refusal *why)
 {
     char name[64];
     size_t n = part->name.n;
@@ -68,7 +68,7 @@ static bool add_to_form(json_t *form, const struct vr_part *part, struct vr_refu
 json_t *vr_form_parse(const char *data, size_t n, const char *boundary, struct vr_refusal *why)
 {
     struct vr_multipart m;
-    struct vr_part part;
+    struct vr_form_part part;
     const char *bad = NULL;
     enum vr_part_next next = VR_PART_BAD;
     if (!*boundary)

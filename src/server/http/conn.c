@@ -80,7 +80,7 @@ static void conn_free(struct vr_conn *c)
     vr_client_unref(c->client);
     bool unused = c->hello != NULL;
     vr_later_forget(c);
-    vr_hello_free(c->hello);
+    vr_handshake_free(c->hello);
     if (c->bev) bufferevent_free(c->bev); /* closes the socket, ... */
     if (unused) close(c->fd);             /* ... if it is its own */
     free(c->origin);
@@ -449,7 +449,7 @@ static struct vr_conn *conn_new(struct vr_front *f, evutil_socket_t fd, bool sur
     c->fd = fd;
     c->surplus = surplus;
     c->bev = bufferevent_socket_new(f->base, fd, f->tls ? 0 : BEV_OPT_CLOSE_ON_FREE);
-    if (c->bev && f->tls) c->hello = vr_hello_new(c);
+    if (c->bev && f->tls) c->hello = vr_handshake_new(c);
     if (c->bev && (c->hello || !f->tls)) return c;
     if (c->bev) bufferevent_free(c->bev); /* only with TLS, so the socket stays open */
     free(c);
@@ -476,7 +476,7 @@ void vr_conn_shake(struct vr_conn *c)
     }
     bufferevent_free(c->bev);
     c->bev = bev;
-    vr_hello_free(VR_TAKE(c->hello));
+    vr_handshake_free(VR_TAKE(c->hello));
     bufferevent_openssl_set_allow_dirty_shutdown(c->bev, 1);
     enable(c);
 }

@@ -52,9 +52,9 @@ struct vr_incoming {
 struct vr_conn {
     struct vr_front *front;
     struct vr_conn *prev, *next;
-    struct bufferevent *bev; /* until its handshake has its turn: one that does nothing */
-    struct vr_hello *hello;  /* that waits for it; NULL: no TLS, or it is begun */
-    struct vr_turn later;    /* of requests that are here already */
+    struct bufferevent *bev;    /* until its handshake has its turn: one that does nothing */
+    struct vr_handshake *hello; /* that waits for it; NULL: no TLS, or it is begun */
+    struct vr_turn later;       /* of requests that are here already */
     struct vr_incoming *request;
     const struct vr_route *route;
     struct vr_client *peer;   /* the address, for which the connection counts */

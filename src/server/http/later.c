@@ -10,7 +10,7 @@
 #define MAX_HANDSHAKES 8 /* in one turn of the loop; ... */
 #define MAX_PIPELINED  8 /* ... connections, each with a few requests */
 
-struct vr_hello {
+struct vr_handshake {
     struct vr_turn turn;
     struct vr_conn *conn;
     struct event *bytes; /* the first are here */
@@ -23,7 +23,7 @@ static void on_bytes(evutil_socket_t fd, short what, void *ctx)
 {
     (void)fd;
     (void)what;
-    struct vr_hello *h = ctx;
+    struct vr_handshake *h = ctx;
     struct vr_later *all = &h->conn->front->conns.later;
     vr_turns_add(&all->handshakes, &h->conn->peer->handshakes, &h->turn, 1);
     wake(all);
@@ -43,7 +43,7 @@ static void on_pump(evutil_socket_t fd, short what, void *ctx)
     struct vr_later *all = ctx;
     struct vr_turn *turn;
     for (int i = 0; i < MAX_HANDSHAKES && (turn = take(&all->handshakes)); i++)
-        vr_conn_shake(((struct vr_hello *)(void *)((char *)turn - offsetof(struct vr_hello, turn)))->conn);
+        vr_conn_shake(((struct vr_handshake *)(void *)((char *)turn - offsetof(struct vr_handshake, turn)))->conn);
     for (int i = 0; i < MAX_PIPELINED && (turn = take(&all->pipelined)); i++)
         vr_conn_go_on((struct vr_conn *)(void *)((char *)turn - offsetof(struct vr_conn, later)));
     if (all->handshakes.n || all->pipelined.n) wake(all);
@@ -62,18 +62,18 @@ void vr_later_close(struct vr_front *f)
     f->conns.later.pump = NULL;
 }
 
-struct vr_hello *vr_hello_new(struct vr_conn *c)
+struct vr_handshake *vr_handshake_new(struct vr_conn *c)
 {
-    struct vr_hello *h = calloc(1, sizeof *h);
+    struct vr_handshake *h = calloc(1, sizeof *h);
     if (!h) return NULL;
     h->conn = c;
     h->bytes = event_new(c->front->base, c->fd, EV_READ, on_bytes, h);
     if (h->bytes && event_add(h->bytes, NULL) == 0) return h;
-    vr_hello_free(h);
+    vr_handshake_free(h);
     return NULL;
 }
 
-void vr_hello_free(struct vr_hello *h)
+void vr_handshake_free(struct vr_handshake *h)
 {
     if (!h) return;
     vr_turns_remove(&h->conn->front->conns.later.handshakes, &h->turn);

@@ -15,7 +15,7 @@
 struct event;
 struct vr_conn;
 struct vr_front;
-struct vr_hello;
+struct vr_handshake;
 
 struct vr_later {
     struct vr_turns handshakes, pipelined;
@@ -26,8 +26,8 @@ bool vr_later_open(struct vr_front *f, struct vr_err *err) VR_MUST_CHECK;
 void vr_later_close(struct vr_front *f);
 
 /* Waits for the first bytes, and then for its turn: vr_conn_shake(). NULL: no memory. */
-struct vr_hello *vr_hello_new(struct vr_conn *c) VR_MUST_CHECK;
-void vr_hello_free(struct vr_hello *h); /* accepts NULL */
+struct vr_handshake *vr_handshake_new(struct vr_conn *c) VR_MUST_CHECK;
+void vr_handshake_free(struct vr_handshake *h); /* accepts NULL */
 
 /* It has more to do, and goes on when it is its turn: vr_conn_go_on(). Once is enough until then. */
 void vr_later_go_on(struct vr_conn *c);

@@ -116,7 +116,7 @@ static bool read_line(struct vr_slice line, struct vr_slice *name, const char **
 }
 
 /* The lines before the blank one. */
-static bool read_part_head(struct vr_multipart *m, struct vr_part *out, const char **why)
+static bool read_part_head(struct vr_multipart *m, struct vr_form_part *out, const char **why)
 {
     struct vr_slice *s = &m->left;
     const char *from = s->p;
@@ -132,10 +132,10 @@ static bool read_part_head(struct vr_multipart *m, struct vr_part *out, const ch
     return out->name.n > 0 || (*why = "a part of the form has no name", false);
 }
 
-enum vr_part_next vr_multipart_next(struct vr_multipart *m, struct vr_part *out, const char **why)
+enum vr_part_next vr_multipart_next(struct vr_multipart *m, struct vr_form_part *out, const char **why)
 {
     size_t n_mark = strlen(m->mark);
-    *out = (struct vr_part){ 0 };
+    *out = (struct vr_form_part){ 0 };
     if (m->n_parts == 0) {
         if (m->left.n < n_mark - 2 || memcmp(m->left.p, m->mark + 2, n_mark - 2) != 0)
             return *why = "the form does not begin with its boundary", VR_PART_BAD;

@@ -15,7 +15,7 @@
 /* The boundary that a Content-Type names. False: it is another type, or has no boundary that can be one. */
 bool vr_multipart_boundary(struct vr_slice type, char out[VR_MOST_BOUNDARY + 1]) VR_MUST_CHECK;
 
-struct vr_part {
+struct vr_form_part {
     struct vr_slice name, data;
 };
 
@@ -28,6 +28,6 @@ enum vr_part_next { VR_PART, VR_PARTS_OVER, VR_PART_BAD };
 
 void vr_multipart_open(struct vr_multipart *m, const char *data, size_t n, const char *boundary);
 /* The next part; BAD says why in a sentence about "the form", which is static. */
-enum vr_part_next vr_multipart_next(struct vr_multipart *m, struct vr_part *out, const char **why);
+enum vr_part_next vr_multipart_next(struct vr_multipart *m, struct vr_form_part *out, const char **why);
 
 #endif
