@@ -32,7 +32,7 @@ const char *vr_keeper_name(enum vr_keeper k) { return keepers[k].name; }
 
 /* --- reading --- */
 
-struct vr_listed *vr_reading_add(struct vr_catalog_walk *r, const struct vr_listed *x)
+struct vr_listed *vr_catalog_walk_add(struct vr_catalog_walk *r, const struct vr_listed *x)
 {
     struct vr_catalog *c = r->out;
     if (c->n_items == VR_MAX_LISTED) {

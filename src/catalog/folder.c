@@ -8,9 +8,9 @@
 #include "catalog/readers.h"
 #include "gguf/part_name.h"
 
-#define MAX_DEPTH 6 /* publisher/model/quant is how hubs lay them out, and snapshots/COMMIT comes before it */
-#define MAX_PATH  1024
-#define MAX_HEADS 32 /* in one directory */
+#define MAX_DEPTH  6 /* publisher/model/quant is how hubs lay them out, and snapshots/COMMIT comes before it */
+#define MAX_PATH   1024
+#define MAX_BESIDE 32 /* draft heads in one directory, and vision projectors */
 
 /* One directory on the way down: where it is, and what its files are called from here on. */
 struct folder {
@@ -19,10 +19,9 @@ struct folder {
     char id[MAX_PATH];   /* before the names in it, with a slash behind; "" at the root */
     int depth;
     bool hub;
-    size_t first;          /* entry of the catalog that may be of this directory */
-    char mmproj[MAX_PATH]; /* the best vision projector in it so far */
-    const char *heads[MAX_HEADS];
-    size_t n_heads;
+    size_t first; /* entry of the catalog that may be of this directory */
+    const char *heads[MAX_BESIDE], *projectors[MAX_BESIDE];
+    size_t n_heads, n_projectors;
 };
 
 /* Files that are no model of their own: what belongs to one beside it. */
@@ -36,22 +35,73 @@ static const char *behind_head(const char *name)
     return NULL;
 }
 
-/* Of several vision projectors the one of 16-bit floats: no loss, half of the size. */
+static void add_beside(const struct folder *f, const char *list[MAX_BESIDE], size_t *n, const char *path)
+{
+    const char *own = *n < MAX_BESIDE ? vr_arena_strdup(&f->r->out->arena, path) : NULL;
+    if (own) list[(*n)++] = own;
+}
+
+/* A name's length without the type of its weights, and without what stands between words at its end. */
+static size_t without_type(const char *s, const char *between)
+{
+    static const char *const types[] = { "f16", "bf16", "f32", "q8_0" };
+    size_t len = strlen(s), n;
+    for (size_t i = 0; i < VR_COUNT(types); i++) {
+        n = strlen(types[i]);
+        bool ends = len >= n && strcasecmp(s + len - n, types[i]) == 0;
+        if (!ends || (len > n && !strchr(between, s[len - n - 1]))) continue;
+        len -= n;
+        break;
+    }
+    while (len && strchr(between, s[len - 1])) len--;
+    return len;
+}
+
+/* What a vision projector's name says of its model: "mmproj-seer-7b-F16.gguf" -> "seer-7b", which is "" if it says
+ * nothing ("mmproj-model-f16.gguf"). */
+static void projector_of(const char *path, char *out, size_t n)
+{
+    static const char between[] = "-._ ";
+    const char *name = vr_file_name(path), *word = strcasestr(name, "mmproj");
+    snprintf(out, n, "%.*s%.*s", (int)(word - name), name, (int)strlen(word) - 6 - 5, word + 6); /* without .gguf */
+    out[without_type(out, between)] = '\0';
+    memmove(out, out + strspn(out, between), strlen(out + strspn(out, between)) + 1);
+    if (strcasecmp(out, "model") == 0) *out = '\0';
+}
+
+/* Whether it is named for a model of this directory: for the one at `path`, or for any. */
+static bool is_named_for(const struct folder *f, const char *projector, const char *path)
+{
+    char of[MAX_PATH];
+    const struct vr_catalog *c = f->r->out;
+    projector_of(projector, of, sizeof of);
+    if (!*of) return false;
+    if (path) return strcasestr(vr_file_name(path), of) != NULL;
+    for (size_t i = f->first; i < c->n_items; i++)
+        if (strcasestr(vr_file_name(c->items[i].path), of)) return true;
+    return false;
+}
+
 static bool is_half(const char *path)
 {
     return strcasestr(vr_file_name(path), "f16") && !strcasestr(vr_file_name(path), "bf16");
 }
 
-static void add_mmproj(struct folder *f, const char *path)
+/* The model's vision projector: one that is named for it, else one that is named for none of the models beside it; of
+ * several the one of 16-bit floats (no loss, half of the size), then the first by name. */
+static const char *projector_for(const struct folder *f, const char *path)
 {
-    bool better = is_half(path) != is_half(f->mmproj) ? is_half(path) : strcmp(path, f->mmproj) < 0;
-    if (!*f->mmproj || better) snprintf(f->mmproj, sizeof f->mmproj, "%s", path);
-}
-
-static void add_head(struct folder *f, const char *path)
-{
-    const char *own = f->n_heads < MAX_HEADS ? vr_arena_strdup(&f->r->out->arena, path) : NULL;
-    if (own) f->heads[f->n_heads++] = own;
+    const char *best = NULL;
+    int most = 0;
+    for (size_t i = 0; i < f->n_projectors; i++) {
+        const char *p = f->projectors[i];
+        int fits = is_named_for(f, p, path) ? 2 : is_named_for(f, p, NULL) ? 0 : 1;
+        if (fits == 0 || fits < most) continue;
+        bool better = fits > most || (is_half(p) != is_half(best) ? is_half(p) : strcmp(p, best) < 0);
+        if (better) best = p;
+        most = fits;
+    }
+    return best;
 }
 
 /* Of several draft heads the one whose name is a model's for longest; of those that are alike, the first by name. */
@@ -104,14 +154,14 @@ static void add_model(const struct folder *f, const struct vr_entry *e, const ch
     }
     char id[2 * MAX_PATH];
     snprintf(id, sizeof id, "%s%.*s", f->id, (int)stem, e->name);
-    vr_reading_add(f->r, &(struct vr_listed){ .id = id,
-                                              .path = path,
-                                              .bytes = e->bytes,
-                                              .n_parts = parts,
-                                              .n_found = 1,
-                                              .when = e->when,
-                                              .dev = e->dev,
-                                              .ino = e->ino });
+    vr_catalog_walk_add(f->r, &(struct vr_listed){ .id = id,
+                                                   .path = path,
+                                                   .bytes = e->bytes,
+                                                   .n_parts = parts,
+                                                   .n_found = 1,
+                                                   .when = e->when,
+                                                   .dev = e->dev,
+                                                   .ino = e->ino });
 }
 
 static bool join(char *out, const char *a, const char *between, const char *b)
@@ -144,12 +194,11 @@ static void walk(struct folder *f, int fd)
 {
     vr_walk(f->r, fd, see, f);
     struct vr_catalog *c = f->r->out;
-    const char *mmproj = *f->mmproj && c->n_items > f->first ? vr_arena_strdup(&c->arena, f->mmproj) : NULL;
     for (size_t i = f->first; i < c->n_items; i++) { /* those of this directory, not of any below */
         const char *path = c->items[i].path;
         size_t n = (size_t)(vr_file_name(path) - path) - 1;
         if (strlen(f->path) != n || strncmp(f->path, path, n) != 0) continue;
-        c->items[i].mmproj = mmproj;
+        c->items[i].mmproj = projector_for(f, path);
         c->items[i].head = head_of(f, path);
     }
 }
@@ -171,9 +220,9 @@ static void see(const struct vr_entry *e, int fd, void *ctx)
     if (e->directory) go_down(f, e, fd);
     if (!e->file || !join(path, f->path, "/", e->name) || !vr_gguf_name(e->name, &n_stem, &no, &parts)) return;
     if (is_mmproj(e->name))
-        add_mmproj(f, path);
+        add_beside(f, f->projectors, &f->n_projectors, path);
     else if (behind_head(e->name))
-        add_head(f, path);
+        add_beside(f, f->heads, &f->n_heads, path);
     else
         add_model(f, e, path);
 }

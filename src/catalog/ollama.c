@@ -68,14 +68,14 @@ static void add(const struct level *l, const char *id, const json_t *manifest)
     if (!layer_path(manifest, MODEL, l->root, path)) return;
     bool there = stat(path, &st) == 0 && S_ISREG(st.st_mode);
     struct vr_listed *x =
-        vr_reading_add(l->r, &(struct vr_listed){ .id = id,
-                                                  .path = path,
-                                                  .bytes = there ? (uint64_t)st.st_size : 0,
-                                                  .n_parts = 1,
-                                                  .n_found = there,
-                                                  .when = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,
-                                                  .dev = st.st_dev,
-                                                  .ino = st.st_ino });
+        vr_catalog_walk_add(l->r, &(struct vr_listed){ .id = id,
+                                                       .path = path,
+                                                       .bytes = there ? (uint64_t)st.st_size : 0,
+                                                       .n_parts = 1,
+                                                       .n_found = there,
+                                                       .when = st.st_mtim.tv_sec * 1000000000LL + st.st_mtim.tv_nsec,
+                                                       .dev = st.st_dev,
+                                                       .ino = st.st_ino });
     if (!x) return;
     x->mmproj = companion(l, manifest, MMPROJ);
     x->head = companion(l, manifest, HEAD);

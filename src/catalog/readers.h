@@ -19,7 +19,7 @@ void vr_read_ollama(struct vr_catalog_walk *r, int fd,
                     const char *root); /* manifests/HOST/NAMESPACE/MODEL/TAG, blobs/ */
 
 /* Adds a copy; NULL when it has no room, which `r` then tells. */
-struct vr_listed *vr_reading_add(struct vr_catalog_walk *r, const struct vr_listed *x);
+struct vr_listed *vr_catalog_walk_add(struct vr_catalog_walk *r, const struct vr_listed *x);
 
 /* A directory's entries, one by one, as long as they are plain names and there are not too many: their type and size,
  * links followed. */

@@ -218,9 +218,46 @@ static void test_many(void **state)
     assert_int_equal(c.n_items, 0);
 }
 
+/* Several models in one directory: a vision projector goes to the one that it is named for. */
+static void test_projectors(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *projector, *other; /* `other`: the model beside it, which has `others` */
+        const char *others;
+    } rows[] = {
+        { "seer-7b-Q4_K_M", "mmproj-seer-7b-F16", "chat-8b-Q8_0", NULL },
+        { "Seer-7B-Q4_K_M", "seer-7b-mmproj.bf16", "chat-8b-Q8_0", NULL },
+        { "seer-7b-Q4_K_M", "mmproj-seer-7b-Q8_0", "seer-7b-Q8_0", "mmproj-seer-7b-Q8_0" },
+        { "seer-7b-Q4_K_M", "mmproj-F16", "seer-7b-Q8_0", "mmproj-F16" },
+        { "seer-7b-Q4_K_M", "mmproj-model-f16", "chat-8b-Q8_0", "mmproj-model-f16" },
+        { "seer-7b-Q4_K_M", "mmproj", "chat-8b-Q8_0", "mmproj" },
+        { "seer-7b-Q4_K_M", "mmproj-Seer 2 - vision", "chat-8b-Q8_0", "mmproj-Seer 2 - vision" },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        const char *const files[] = { rows[i].model, rows[i].projector, rows[i].other };
+        char path[128], root[32];
+        struct vr_err err = { 0 };
+        snprintf(root, sizeof root, "flat-%zu", i);
+        for (size_t k = 0; k < VR_COUNT(files); k++) {
+            snprintf(path, sizeof path, "%s/%s.gguf", root, files[k]);
+            tree_put(path, "bytes");
+        }
+        vr_catalog_done(&c);
+        if (!vr_catalog_folder(in_scratch(root), &c, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(c.n_items, 2);
+        for (size_t k = 0; k < c.n_items; k++) {
+            const char *want = strcmp(c.items[k].id, rows[i].model) == 0 ? rows[i].projector : rows[i].others;
+            if (!want != !c.items[k].mmproj) fail_msg("row %zu: %s has %s", i, c.items[k].id, c.items[k].mmproj);
+            if (want) assert_contains(c.items[k].mmproj, want);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_folder), cmocka_unit_test(test_find),
-                                        cmocka_unit_test(test_keepers), cmocka_unit_test(test_many) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_folder), cmocka_unit_test(test_projectors),
+                                        cmocka_unit_test(test_find), cmocka_unit_test(test_keepers),
+                                        cmocka_unit_test(test_many) };
     return cmocka_run_group_tests(tests, make_tree, scratch_teardown);
 }
