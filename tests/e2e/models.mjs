@@ -140,4 +140,12 @@ await test('in a terminal what is said in words is as wide as that; elsewhere a 
   must(lines.length > 5 && lines.slice(1).every((l) => l.length <= columns), narrow);
 });
 
+await test('a name that no request can say is refused', async () => {
+  const preset = path.join(dir, 'latin1.ini');
+  fs.writeFileSync(preset, Buffer.from(`[caf\xe9]\nmodel = ${small}\n`, 'latin1'));
+  const r = run('serve', '--port', '0', '--preset', preset);
+  same(r.status, 2, r.stderr);
+  must(/name .* must be UTF-8/.test(r.stderr), r.stderr);
+});
+
 done('models');

@@ -252,8 +252,10 @@ static void read_known(const struct vr_options *o, struct known *k)
 static bool serve_one(const struct vr_options *o, struct vr_server_config *config, struct vr_err *err)
 {
     unsetenv("HF_TOKEN"); /* what was to be fetched is here; the engine's processes need not know it */
-    VR_AUTO_MODELS models;
-    if (!vr_models_open(o, &models, err) || !check_mlock(o, models.main->tensor_bytes, err)) return false;
+    VR_AUTO_MODELS models = { 0 };
+    if ((o->alias && !vr_served_name_check(o->alias, err)) || !vr_models_open(o, &models, err) ||
+        !check_mlock(o, models.main->tensor_bytes, err))
+        return false;
     VR_CLEANUP(vr_load_done) struct vr_load load = { 0 };
     if (!vr_load_plan(o, &models, config->learned, &load, err)) return false;
     VR_AUTO_FREE const char **replan = replan_argv(o);

@@ -86,13 +86,26 @@ static bool own_options(const struct vr_options *o, const struct entry *e, struc
     return vr_model_name_resolve(own, VR_NEEDS_FILE, err);
 }
 
+bool vr_served_name_check(const char *name, struct vr_err *err)
+{
+    return vr_utf8_is(name) ||
+           vr_fail(err, VR_EUSAGE, "a model's name (--alias, preset files) must be UTF-8: requests name it in JSON");
+}
+
+static bool check_names(const struct entry *e, struct vr_err *err)
+{
+    bool ok = !e->id || vr_served_name_check(e->id, err);
+    for (size_t i = 0; ok && i < e->n_aliases; i++) ok = vr_served_name_check(e->aliases[i], err);
+    return ok;
+}
+
 static bool fill(const struct vr_options *o, const struct entry *e, struct vr_arena *a, struct vr_served_config *out,
                  struct vr_err *err)
 {
     struct vr_options own;
     char name[256];
     VR_AUTO_MODELS models = { 0 };
-    if (!own_options(o, e, &own, err) || !vr_models_open(&own, &models, err)) return false;
+    if (!check_names(e, err) || !own_options(o, e, &own, err) || !vr_models_open(&own, &models, err)) return false;
     vr_served_name(own.model, name, sizeof name);
     out->id = vr_arena_strdup(a, e->id ? e->id : own.alias ? own.alias : name);
     out->path = vr_arena_strdup(a, own.model);

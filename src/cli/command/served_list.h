@@ -22,5 +22,7 @@ void vr_served_list_done(struct vr_served_list *l);
 
 /* The file's name without directories, ".gguf" and the number of its part. */
 void vr_served_name(const char *path, char *out, size_t n);
+/* Can a request name a model so? */
+bool vr_served_name_check(const char *name, struct vr_err *err) VR_MUST_CHECK;
 
 #endif
