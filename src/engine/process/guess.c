@@ -11,12 +11,12 @@
 
 #include "engine/process/choice.h"
 #include "engine/process/draft.h"
-#include "engine/process/mtp.h"
+#include "engine/process/draft_head.h"
 
 struct vr_guess {
     enum vr_spec kind;
     struct vr_draft *draft;
-    struct vr_mtp *mtp;
+    struct vr_draft_head *head;
     struct vr_steering steering;
     double began_ms;          /* the step that runs */
     uint32_t n, rows;         /* its streams; the rows that it computed, 0: it is not to be measured */
@@ -33,7 +33,7 @@ bool vr_guess_new(const struct vr_engine *e, struct vr_guess **out, struct vr_er
     g->steering.gain = 1;
     bool ok = true;
     if (e->spec == VR_SPEC_DRAFT) ok = (g->draft = vr_draft_new(e, err)) != NULL;
-    if (e->spec == VR_SPEC_MTP || e->spec == VR_SPEC_EAGLE3) ok = (g->mtp = vr_mtp_new(e, err)) != NULL;
+    if (e->spec == VR_SPEC_MTP || e->spec == VR_SPEC_EAGLE3) ok = (g->head = vr_draft_head_new(e, err)) != NULL;
     if (!ok) return vr_guess_free(g), false;
     *out = g;
     return true;
@@ -43,11 +43,11 @@ void vr_guess_free(struct vr_guess *g)
 {
     if (!g) return;
     vr_draft_free(g->draft);
-    vr_mtp_free(g->mtp);
+    vr_draft_head_free(g->head);
     free(g);
 }
 
-bool vr_guess_feed(struct vr_batcher *b) { return b->guess && b->guess->mtp && vr_mtp_feed(b->guess->mtp, b); }
+bool vr_guess_feed(struct vr_batcher *b) { return b->guess && b->guess->head && vr_draft_head_feed(b->guess->head, b); }
 
 void vr_guess_computed(struct vr_batcher *b, uint32_t rows)
 {
@@ -155,7 +155,7 @@ void vr_guess_step(struct vr_batcher *b)
     else if (g->draft)
         vr_draft_guess(g->draft, b, picks, n);
     else
-        vr_mtp_guess(g->mtp, b, picks, n);
+        vr_draft_head_guess(g->head, b, picks, n);
     for (uint32_t i = 0; i < n; i++) picks[i].c->n_guessed = picks[i].c->n_draft;
     if (n > 1 && vr_batch_apart(b)) even_out(b, picks, n);
 }

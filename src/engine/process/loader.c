@@ -19,7 +19,7 @@
 #include "engine/llama/cpu.h"
 #include "engine/process/cache_file.h"
 #include "engine/llama/bridge_nextn.h"
-#include "engine/process/mtp.h"
+#include "engine/process/draft_head.h"
 #include "engine/process/stops.h"
 #include "engine/llama/library.h"
 #include "engine/llama/held.h"
@@ -529,7 +529,7 @@ static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t
     bool on_device = l->plan.n_devices || l->plan.draft_device[0];
     uint32_t room = e->n_ctx_seq - 1, n = on_device ? llama_n_ubatch(head) : 2;
     if (n > room) n = room;
-    struct llama_batch b = vr_mtp_batch(n, width);
+    struct llama_batch b = vr_draft_head_batch(n, width);
     for (uint32_t i = 0; b.token && i < n; i++) {
         memset(b.embd + (size_t)i * width, 0, width * sizeof *b.embd);
         b.pos[i] = (llama_pos)i;
@@ -541,7 +541,7 @@ static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t
     int rc = b.token ? vr_bridge_decode(head, b, err) : -2;
     if (rc == 0 && e->n_taps) rc = warm_up_encoder(e, err);
     llama_synchronize(head);
-    vr_mtp_batch_free(b);
+    vr_draft_head_batch_free(b);
     llama_memory_clear(llama_get_memory(head), false);
     if (rc == 0) return true;
     vr_failure_explain(l->why, VR_AT_DECODE, "the draft head's first computation failed", true);

@@ -11,7 +11,7 @@
  * An EAGLE-3 head is the same with more before it: what it is fed for a token are the inputs of some of the model's
  * layers side by side, its features, of which its encoder makes the hidden state that its decoder reads. They are kept
  * as they are, and encoded when they are fed. It has no row for the first token of a text, which none comes before. */
-#include "engine/process/mtp.h"
+#include "engine/process/draft_head.h"
 
 #include <string.h>
 
@@ -33,7 +33,7 @@ struct head_seq {
     uint32_t want;
 };
 
-struct vr_mtp {
+struct vr_draft_head {
     const struct vr_engine *e;
     struct llama_context *ctx; /* the head's */
     uint32_t n_batch, n_vocab; /* and its own */
@@ -49,19 +49,19 @@ struct vr_mtp {
     bool broken; /* it failed once: the model goes on alone */
 };
 
-struct llama_batch vr_mtp_batch(uint32_t n, uint32_t width)
+struct llama_batch vr_draft_head_batch(uint32_t n, uint32_t width)
 {
     struct llama_batch b = llama_batch_init((int32_t)n, (int32_t)width, 1);
     b.token = calloc(n, sizeof *b.token); /* it makes only one of both */
     return b;
 }
 
-void vr_mtp_batch_free(struct llama_batch b) { llama_batch_free(b); /* and the tokens with it */ }
+void vr_draft_head_batch_free(struct llama_batch b) { llama_batch_free(b); /* and the tokens with it */ }
 
-struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err)
+struct vr_draft_head *vr_draft_head_new(const struct vr_engine *e, struct vr_err *err)
 {
-    struct vr_mtp *m = calloc(1, sizeof *m);
-    if (!m) return vr_fail_nomem(err, "preparing the MTP head"), NULL;
+    struct vr_draft_head *m = calloc(1, sizeof *m);
+    if (!m) return vr_fail_nomem(err, "preparing the draft head"), NULL;
     m->e = e;
     m->ctx = e->n_taps ? e->draft : e->head;
     const struct llama_model *head = llama_get_model(m->ctx);
@@ -71,7 +71,7 @@ struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err)
     m->wide = e->n_taps ? (uint32_t)e->n_taps * m->tapped : e->n_embd;
     m->n_batch = llama_n_batch(m->ctx);
     m->memory = llama_get_memory(m->ctx);
-    m->batch = vr_mtp_batch(m->n_batch, m->width);
+    m->batch = vr_draft_head_batch(m->n_batch, m->width);
     m->sampler = vr_sampler_new(m->n_vocab);
     m->seqs = calloc(e->n_seq, sizeof *m->seqs);
     m->row = calloc(m->wide, sizeof *m->row);
@@ -87,11 +87,11 @@ struct vr_mtp *vr_mtp_new(const struct vr_engine *e, struct vr_err *err)
         ok = m->seqs[i].tokens && m->seqs[i].states;
     }
     if (ok) return m;
-    vr_mtp_free(m);
-    return vr_fail_nomem(err, "preparing the MTP head"), NULL;
+    vr_draft_head_free(m);
+    return vr_fail_nomem(err, "preparing the draft head"), NULL;
 }
 
-void vr_mtp_free(struct vr_mtp *m)
+void vr_draft_head_free(struct vr_draft_head *m)
 {
     if (!m) return;
     for (uint32_t i = 0; m->seqs && i < m->e->n_seq; i++) {
@@ -102,7 +102,7 @@ void vr_mtp_free(struct vr_mtp *m)
     free(m->features);
     free(m->row);
     vr_sampler_free(m->sampler);
-    vr_mtp_batch_free(m->batch);
+    vr_draft_head_batch_free(m->batch);
     free(m);
 }
 
@@ -115,14 +115,14 @@ static bool knows(const struct head_seq *s, const struct vr_slot *slot)
 }
 
 /* The model's hidden state of the token before token n; NULL: it was not kept, or there is none. */
-static const float *state_before(const struct vr_mtp *m, const struct head_seq *s, uint32_t n)
+static const float *state_before(const struct vr_draft_head *m, const struct head_seq *s, uint32_t n)
 {
     if (n <= s->first || n - 1 - s->first >= s->n_states) return NULL;
     return s->states + (size_t)(n - 1 - s->first) * m->wide;
 }
 
 /* What the model gave out for a row of its last batch, until the next call; NULL: nothing. */
-static const float *given(struct vr_mtp *m, int32_t row)
+static const float *given(struct vr_draft_head *m, int32_t row)
 {
     size_t each = m->tapped;
     if (!m->features) return vr_bridge_nextn(m->e->ctx, row);
@@ -132,7 +132,7 @@ static const float *given(struct vr_mtp *m, int32_t row)
 }
 
 /* The head's cache ends before token n: guesses leave it, and what does not reach up to there is of no use. */
-static void align(const struct vr_mtp *m, const struct vr_slot *slot, uint32_t n)
+static void align(const struct vr_draft_head *m, const struct vr_slot *slot, uint32_t n)
 {
     llama_pos next = vr_slot_pos(slot, n);
     llama_memory_seq_rm(m->memory, slot->seq, next, -1);
@@ -140,7 +140,7 @@ static void align(const struct vr_mtp *m, const struct vr_slot *slot, uint32_t n
 }
 
 /* The rows of the batch that have features become such with hidden states. */
-static int encode(struct vr_mtp *m)
+static int encode(struct vr_draft_head *m)
 {
     struct vr_err err = { 0 };
     uint32_t n = (uint32_t)m->batch.n_tokens - m->encoded;
@@ -155,9 +155,9 @@ static int encode(struct vr_mtp *m)
     return rc;
 }
 
-static void clear(struct vr_mtp *m) { m->batch.n_tokens = 0, m->encoded = 0; }
+static void clear(struct vr_draft_head *m) { m->batch.n_tokens = 0, m->encoded = 0; }
 
-static bool compute(struct vr_mtp *m)
+static bool compute(struct vr_draft_head *m)
 {
     struct vr_err err = { 0 };
     int rc = m->broken ? -3 : encode(m);
@@ -170,8 +170,8 @@ static bool compute(struct vr_mtp *m)
 }
 
 /* One more row; those that fill the batch are computed. Its state is one of the head's own, or what the model gave. */
-static void put(struct vr_mtp *m, llama_seq_id seq, llama_pos pos, llama_token token, const float *state, bool own,
-                bool logits)
+static void put(struct vr_draft_head *m, llama_seq_id seq, llama_pos pos, llama_token token, const float *state,
+                bool own, bool logits)
 {
     struct llama_batch *t = &m->batch;
     bool raw = m->features && !own;
@@ -215,14 +215,14 @@ static bool in_order(const struct vr_batcher *b)
 }
 
 /* Nothing is known of what the slots hold after this batch. */
-static void miss(struct vr_mtp *m, const struct vr_batcher *b)
+static void miss(struct vr_draft_head *m, const struct vr_batcher *b)
 {
     for (int32_t i = 0; i < b->batch.n_tokens; i++) m->seqs[b->batch.seq_id[i][0]].n = 0;
 }
 
 /* The hidden states of rows from `row` on, which are those of tokens n_before .. n_before + n - 1, behind what is kept.
  */
-static void keep_states(struct vr_mtp *m, struct head_seq *s, int32_t row, uint32_t n_before, uint32_t n)
+static void keep_states(struct vr_draft_head *m, struct head_seq *s, int32_t row, uint32_t n_before, uint32_t n)
 {
     size_t each = m->wide;
     if (n_before < s->first || n_before - s->first > s->n_states) s->n_states = 0; /* there is a gap */
@@ -242,7 +242,7 @@ static void keep_states(struct vr_mtp *m, struct head_seq *s, int32_t row, uint3
 }
 
 /* What the head has not been fed of the tokens that the slot holds, as far as hidden states are kept. */
-static void catch_up(struct vr_mtp *m, struct head_seq *s, const struct vr_slot *slot)
+static void catch_up(struct vr_draft_head *m, struct head_seq *s, const struct vr_slot *slot)
 {
     uint32_t from = s->fed;
     if (from < slot->n && from <= s->first) from = s->first + 1;
@@ -254,7 +254,8 @@ static void catch_up(struct vr_mtp *m, struct head_seq *s, const struct vr_slot 
 }
 
 /* A prompt's rows are fed at once. */
-static void put_prompt(struct vr_mtp *m, struct vr_batcher *b, const struct vr_slot *slot, int32_t row, uint32_t n)
+static void put_prompt(struct vr_draft_head *m, struct vr_batcher *b, const struct vr_slot *slot, int32_t row,
+                       uint32_t n)
 {
     const struct llama_batch *t = &b->batch;
     struct head_seq *s = &m->seqs[slot->seq];
@@ -266,7 +267,7 @@ static void put_prompt(struct vr_mtp *m, struct vr_batcher *b, const struct vr_s
 }
 
 /* Rows from `row` on are the n tokens of a slot; before the batch it held slot->n. */
-static void take_rows(struct vr_mtp *m, struct vr_batcher *b, struct vr_choice *c, int32_t row)
+static void take_rows(struct vr_draft_head *m, struct vr_batcher *b, struct vr_choice *c, int32_t row)
 {
     const struct vr_slot *slot = c->slot;
     const llama_token *tokens = b->batch.token + row;
@@ -291,7 +292,7 @@ static void take_rows(struct vr_mtp *m, struct vr_batcher *b, struct vr_choice *
     }
 }
 
-bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b)
+bool vr_draft_head_feed(struct vr_draft_head *m, struct vr_batcher *b)
 {
     if (m->broken) return false;
     if (!in_order(b)) return miss(m, b), false;
@@ -312,7 +313,7 @@ bool vr_mtp_feed(struct vr_mtp *m, struct vr_batcher *b)
 /* --- guessing --- */
 
 /* The head's most likely token behind what it was fed; -1: none. */
-static llama_token guess_token(struct vr_mtp *m, const struct head_seq *s)
+static llama_token guess_token(struct vr_draft_head *m, const struct head_seq *s)
 {
     static const struct vr_sampling greedy = { .repeat = 1, .top_p = 1 };
     uint64_t no_luck = 0;
@@ -323,7 +324,7 @@ static llama_token guess_token(struct vr_mtp *m, const struct head_seq *s)
 }
 
 /* One more guess for everybody who wants one; the batch becomes what is to be computed for the next ones. */
-static void guess_all(struct vr_mtp *m)
+static void guess_all(struct vr_draft_head *m)
 {
     clear(m);
     llama_synchronize(m->ctx);
@@ -344,7 +345,7 @@ static void guess_all(struct vr_mtp *m)
 }
 
 /* Whom guesses are for, and the head as far as the model is. */
-static bool begin(struct vr_mtp *m, const struct vr_pick *picks, uint32_t n)
+static bool begin(struct vr_draft_head *m, const struct vr_pick *picks, uint32_t n)
 {
     clear(m);
     for (uint32_t i = 0; i < m->e->n_seq; i++) m->seqs[i].choice = NULL;
@@ -359,7 +360,7 @@ static bool begin(struct vr_mtp *m, const struct vr_pick *picks, uint32_t n)
     return compute(m);
 }
 
-void vr_mtp_guess(struct vr_mtp *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n)
+void vr_draft_head_guess(struct vr_draft_head *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n)
 {
     (void)b;
     if (m->broken || !begin(m, picks, n)) return;
