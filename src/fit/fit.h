@@ -175,6 +175,6 @@ double vr_outcome_slice(const struct vr_fit_ask *a, const struct vr_outcome *o, 
 
 /* The flags that make llama-server (or ik_llama.cpp, which lacks some) execute this outcome. */
 enum vr_flags_for { VR_LLAMA_SERVER, VR_IK_LLAMA };
-void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for dialect, struct vr_buf *out);
+void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for program, struct vr_buf *out);
 
 #endif

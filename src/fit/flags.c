@@ -60,11 +60,11 @@ static void add_companion(const struct vr_companion *c, bool ik, struct vr_buf *
     if (draft && device) vr_buf_adds(out, " -ngld 999");
 }
 
-void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for dialect, struct vr_buf *out)
+void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for program, struct vr_buf *out)
 {
     const struct vr_load_params *t = &o->trial;
     const struct vr_context *c = &t->context;
-    bool ik = dialect == VR_IK_LLAMA;
+    bool ik = program == VR_IK_LLAMA;
     vr_buf_addf(out, "-ngl %d", t->n_gpu_layers < 0 ? 999 : t->n_gpu_layers);
     if (t->split_mode == VR_SPLIT_TENSOR && ik)
         vr_buf_adds(out, " -sm graph"); /* what it calls its own */

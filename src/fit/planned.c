@@ -25,8 +25,8 @@
 #define SAME            1e-6  /* relative: a plan that promises no more than this is the same */
 #define WORTH           2e-3  /* and after the second dry run, no more than this is not worth another one */
 #define LITTLE          5e-4  /* and after the first of a plan that began with what others had learned */
-#define SURELY          0.05  /* relative: the planner's count is above the price by less than this */
-#define AGAIN_DRY_RUNS  2     /* of plans that a second look finds */
+#define SURELY          0.05 /* relative: the planner's count is rarely further above the price; then a choice is missed */
+#define AGAIN_DRY_RUNS  2    /* of plans that a second look finds */
 #define AGAIN_WORK      20000 /* labels, for such a plan */
 
 /* The plan as a trial. The user's overrides come first, as they would in the engine. */

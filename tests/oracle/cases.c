@@ -451,19 +451,25 @@ static json_t *head_case(json_t *rig, size_t i)
     return c;
 }
 
+/* Layers, embeddings, heads, KV heads, FFN; a type and a vocabulary by chance. */
+static void name_made(char name[256], const char *arch, const int s[5])
+{
+    static const char *const types[] = { "q8_0", "q4_0", "f16" };
+    snprintf(name, 256,
+             "made:--arch %s --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072", arch,
+             s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))], 2048 + (int)draw(30000));
+}
+
 /* A model that an EAGLE-3 head reads: of the kinds that give out their layers, hybrid ones among them. */
 static json_t *tapped_case(json_t *rig, size_t i)
 {
     static const int shapes[][5] = {
         { 32, 4096, 32, 8, 14336 }, { 36, 2560, 32, 8, 9728 }, { 9, 640, 5, 1, 1280 }, { 3, 384, 3, 3, 992 }
     };
-    static const char *const types[] = { "q8_0", "q4_0", "f16" }, *const archs[] = { "llama", "qwen3", "qwen35" };
+    static const char *const archs[] = { "llama", "qwen3", "qwen35" };
     const int *s = shapes[draw(COUNT(shapes))];
     char name[256];
-    snprintf(name, sizeof(name),
-             "made:--arch %s --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072",
-             archs[draw(COUNT(archs))], s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))],
-             2048 + (int)draw(30000));
+    name_made(name, archs[draw(COUNT(archs))], s);
     json_t *c = json_pack("{sisssOs[iii]}", "id", (int)i, "model", name, "devices", rig, "taps", chance(50) ? 1 : 0,
                           s[0] / 2, s[0] - 1);
     add_placement(c, add_order(c, json_array_size(rig)), (size_t)s[0]);
@@ -499,13 +505,10 @@ static json_t *draft_case(json_t *rig, size_t i)
     static const int shapes[][5] = {
         { 16, 2048, 32, 8, 8192 }, { 28, 1024, 16, 8, 3072 }, { 4, 512, 8, 2, 1536 }, { 2, 384, 3, 3, 992 }
     };
-    static const char *const types[] = { "q8_0", "q4_0", "f16" }, *const archs[] = { "llama", "qwen3", "gemma3" };
+    static const char *const archs[] = { "llama", "qwen3", "gemma3" };
     const int *s = shapes[draw(COUNT(shapes))];
     char name[256];
-    snprintf(name, sizeof(name),
-             "made:--arch %s --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d --ctx 131072",
-             archs[draw(COUNT(archs))], s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))],
-             2048 + (int)draw(30000));
+    name_made(name, archs[draw(COUNT(archs))], s);
     json_t *c = json_pack("{sisssOsb}", "id", (int)i, "model", name, "devices", rig, "draft", 1);
     json_object_set_new(c, "order", json_pack("[i]", (int)draw(json_array_size(rig))));
     json_object_set_new(c, "n_outputs", json_integer(add_guesser_context(c)));

@@ -1,9 +1,7 @@
 /* Settings that the engine fails at: the error names them and a setting nearby that works, not the engine's source. */
 #include "test.h"
 
-#include "engine_fixtures.h"
-#include "fit/fit.h"
-#include "hw/spec.h"
+#include "fit_stage.h"
 #include "gguf_maker.h"
 #include "scratch.h"
 
@@ -43,29 +41,10 @@ static void make_phi4(const char *path)
     mk_write(&g, path);
 }
 
-struct stage {
-    struct vr_machine machine;
-    struct vr_budgets budgets;
-    struct vr_speeds speeds;
-    struct vr_fit_ask ask;
-};
-
 static void open_stage(struct stage *s, const struct vr_model *m)
 {
-    struct vr_err err = { 0 };
-    if (!vr_machine_spec("2x RTX 3090", NULL, &s->machine, &err) ||
-        !vr_budgets_select(&s->machine, &(struct vr_select){ .device_order = "index", .reserve_mib = "1024" },
-                           &s->budgets, &err))
-        fail_msg("%s", err.msg);
-    s->machine.host.ram_free_bytes = s->machine.host.ram_total_bytes = UINT64_C(64) << 30;
-    vr_speeds_guess(&s->machine, &s->speeds);
-    s->ask = (struct vr_fit_ask){ .model = m,
-                                  .machine = &s->machine,
-                                  .budgets = &s->budgets,
-                                  .speeds = &s->speeds,
-                                  .context = VR_CONTEXT_DEFAULT,
-                                  .flash_auto = true };
-    s->ask.context.n_ctx = 8192;
+    stage_cards(s, "2x RTX 3090", UINT64_C(64) << 30);
+    stage_ask(s, m, "index", 8192);
 }
 
 static void test_phi4_quantized_cache(void **state)
