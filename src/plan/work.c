@@ -32,18 +32,31 @@ double vr_work_share(const struct vr_work *w, const struct vr_fill *f, bool on_d
     return fmin(fmax(filled, 1) / w->cells, 1);
 }
 
+static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
+
 /* The longer of reading and computing: a kernel does both at once. */
 static double busy_ms(double bytes, double gbs, double flops, double tflops)
 {
     return fmax(bytes / (gbs * 1e6), flops / (tflops * 1e9));
 }
 
-/* How many heads look at each head of the cache. */
-static double heads_each(const struct vr_work *w)
+/* How many heads a device computes for each that there is: its kernel fills its places up. */
+static double filled_up(const struct vr_work *w)
 {
-    const struct vr_type *t = vr_type(w->type);
-    double values = t ? (double)w->cache_bytes / t->bytes * t->block : 0;
-    return values > 0 ? (double)w->flops / 2 / values : 1;
+    if (w->heads == 0 || w->together <= 1) return 1;
+    return ceil((double)w->heads / w->together) * w->together / w->heads;
+}
+
+/* A batch's attention by how many heads the kernel takes at once: what they have in common is fetched once. Two are in
+ * the middle of one and four. */
+static double batch_tflops(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *four)
+{
+    const struct vr_speed_op *one = vr_speed_find(s, VR_OP_ATTENTION_ONE, w->type);
+    const struct vr_speed_op *many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
+    double usual = four->prompt_tflops;
+    if (w->together >= 8) return or_more(many ? many->prompt_tflops : 0, usual);
+    if (w->together == 0 || w->together > 2 || !one || !(one->prompt_tflops > 0)) return usual;
+    return w->together == 2 ? sqrt(one->prompt_tflops * usual) : one->prompt_tflops;
 }
 
 /* The kind of an operation that may have been measured by itself; VR_N_OPS: none. */
@@ -72,8 +85,6 @@ static enum vr_op_kind kind_of(const struct vr_work *w)
     return VR_N_OPS;
 }
 
-static double or_more(double rate, double otherwise) { return rate > 0 ? rate : otherwise; }
-
 /* What an operation's kernels cost at any size. Over a cache it was measured as a whole, however many kernels it is
  * made of; the more cells, the more parts there are to put together, up to where it was measured, or to the next
  * kernel. */
@@ -97,7 +108,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, uint32
     double cells = w->cells * share;
     enum vr_op_kind kind = kind_of(w);
     const struct vr_speed_op *op = kind == VR_N_OPS ? NULL : vr_speed_find(s, kind, w->type), *many = NULL;
-    if (kind == VR_OP_ATTENTION && !prompt && heads_each(w) >= MANY_HEADS)
+    if (kind == VR_OP_ATTENTION && !prompt && w->heads >= MANY_HEADS)
         many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
     if (many) op = many;
     double least = kernels_ms(s, w, launches, op, kind, share);
@@ -105,8 +116,8 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, uint32
     if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
         double one = op ? or_more(vr_speed_tflops(s, op, cells, all_bytes), s->attention_tflops) : s->attention_tflops;
-        double batch = op ? or_more(op->prompt_tflops, s->attention_tflops) : s->attention_tflops;
-        return busy_ms(cache, gbs, flops, prompt ? batch : one) + least;
+        double batch = op ? or_more(batch_tflops(s, w, op), s->attention_tflops) : s->attention_tflops;
+        return busy_ms(cache, gbs, flops * (on_device ? filled_up(w) : 1), prompt ? batch : one) + least;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
     if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + least;

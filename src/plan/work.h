@@ -32,6 +32,9 @@ struct vr_work {
     uint32_t kernels; /* … a device so many kernels (none where another row's kernel does it along) */
     uint32_t cells;   /* of the cache: what each node reads and computes is in proportion to them */
     uint32_t columns; /* of a product's matrix: a row of it has so many weights; of a norm: of what it is taken */
+    uint16_t heads;   /* of attention: so many look at each head of the cache, … */
+    uint16_t
+        together; /* … of which a device's kernel takes so many at once, the last ones in vain if there are fewer */
     uint64_t weight_bytes, cache_bytes, act_bytes, flops; /* of all n together */
     char name[24];
     char weight[64]; /* of a product: the tensor that is multiplied with; "": none */

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/llama/cpu.h"
 #include "engine/probe/probe.h"
+#include "engine/vgpu/rules.h"
 #include "engine/vgpu/vgpu.h"
 #include "tiny_model.h"
 
@@ -262,6 +263,32 @@ static void check_foretold(const char *model)
 static void test_dense_is_foretold(void **state) { (void)state, check_foretold(dense_path); }
 static void test_experts_are_foretold(void **state) { (void)state, check_foretold(moe_path); }
 
+/* Of the heads that look at one of the cache, as the engine's switches have them (fattn.cu, fattn-tile.cuh). */
+static void test_heads_together(void **state)
+{
+    (void)state;
+    static const struct {
+        int cc, size, heads, tokens, together;
+    } rows[] = {
+        { 900, 128, 1, 512, 1 },   { 900, 128, 2, 512, 2 },    { 900, 128, 3, 512, 4 },  { 750, 128, 4, 512, 4 },
+        { 860, 128, 5, 512, 8 },   { 1200, 256, 11, 512, 8 },  { 900, 64, 8, 512, 8 },   { 900, 128, 16, 512, 8 },
+        { 700, 128, 6, 512, 2 },   { 700, 128, 11, 512, 1 },   { 610, 128, 12, 512, 4 }, { 610, 128, 4, 512, 1 },
+        { 900, 128, 4, 1, 1 }, /* a vector kernel */
+        { 900, 576, 16, 512, 16 }, { 900, 576, 128, 512, 16 },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct ggml_context *c = ggml_init((struct ggml_init_params){ .mem_size = 1 << 14, .no_alloc = true });
+        int64_t values = rows[i].size == 576 ? 512 : rows[i].size;
+        struct ggml_tensor *q = ggml_new_tensor_3d(c, GGML_TYPE_F32, rows[i].size, rows[i].tokens, 2 * rows[i].heads),
+                           *k = ggml_new_tensor_3d(c, GGML_TYPE_F16, rows[i].size, 4096, 2),
+                           *v = ggml_new_tensor_3d(c, GGML_TYPE_F16, values, 4096, 2),
+                           *mask = ggml_new_tensor_2d(c, GGML_TYPE_F16, 4096, 512);
+        int got = vr_rule_attn_together(ggml_flash_attn_ext(c, q, k, v, mask, 1, 0, 0), rows[i].cc);
+        if (got != rows[i].together) fail_msg("row %zu: %d heads at once, not %d", i, got, rows[i].together);
+        ggml_free(c);
+    }
+}
+
 static void test_too_many_devices(void **state)
 {
     (void)state;
@@ -289,9 +316,13 @@ static int setup(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense_logits_are_the_same), cmocka_unit_test(test_expert_logits_are_the_same),
-        cmocka_unit_test(test_dense_one_mib_short),       cmocka_unit_test(test_experts_one_mib_short),
-        cmocka_unit_test(test_dense_is_foretold),         cmocka_unit_test(test_experts_are_foretold),
+        cmocka_unit_test(test_dense_logits_are_the_same),
+        cmocka_unit_test(test_expert_logits_are_the_same),
+        cmocka_unit_test(test_dense_one_mib_short),
+        cmocka_unit_test(test_experts_one_mib_short),
+        cmocka_unit_test(test_dense_is_foretold),
+        cmocka_unit_test(test_experts_are_foretold),
+        cmocka_unit_test(test_heads_together),
         cmocka_unit_test(test_too_many_devices),
     };
     return cmocka_run_group_tests(tests, setup, scratch_teardown);

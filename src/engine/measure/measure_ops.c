@@ -20,7 +20,7 @@
 /* From Ada on ggml has one kernel for many heads over one of an f16 cache up to here, and another, faster one beyond.
  */
 enum { ADA = 890, NEXT_CELLS = 8192 };
-enum { HEAD = 128, HEADS = 32, GROUP = 4, MANY = 8, KV = HEADS / GROUP, WIDTH = HEAD * HEADS, FF = 14336 };
+enum { HEAD = 128, HEADS = 32, GROUP = 4, KV = HEADS / GROUP, WIDTH = HEAD * HEADS, FF = 14336 };
 
 struct op {
     enum vr_op_kind kind;
@@ -52,6 +52,17 @@ static struct ggml_tensor *input(struct ggml_context *c, struct inputs *in, enum
     return t;
 }
 
+static bool is_attention(enum vr_op_kind k)
+{
+    return k == VR_OP_ATTENTION || k == VR_OP_ATTENTION_MANY || k == VR_OP_ATTENTION_ONE;
+}
+
+/* How many heads look at each head of the cache. */
+static int64_t heads_each(enum vr_op_kind k)
+{
+    return k == VR_OP_ATTENTION_MANY ? 8 : k == VR_OP_ATTENTION_ONE ? 1 : GROUP;
+}
+
 /* Heads as the cache has them: [HEAD, cells, heads] of rows that hold all heads. */
 static struct ggml_tensor *heads_of(struct ggml_context *c, struct ggml_tensor *rows)
 {
@@ -64,7 +75,7 @@ static struct ggml_tensor *heads_of(struct ggml_context *c, struct ggml_tensor *
 static struct ggml_tensor *make_cache(struct ggml_context *c, struct inputs *in, const struct op *o, bool turned,
                                       struct unit *u)
 {
-    int64_t group = o->kind == VR_OP_ATTENTION_MANY ? MANY : GROUP, kv = o->heads / group ? o->heads / group : 1;
+    int64_t group = heads_each(o->kind), kv = o->heads / group ? o->heads / group : 1;
     if (!o->again || !in->k) {
         in->k = input(c, in, o->type, HEAD * kv, o->size, 1);
         in->v = turned ? input(c, in, o->type, o->size, HEAD, kv) : input(c, in, o->type, HEAD * kv, o->size, 1);
@@ -141,7 +152,7 @@ static void make_simple(struct ggml_context *c, struct inputs *in, const struct 
 static void make(struct ggml_context *c, struct inputs *in, const struct op *o, struct unit *u)
 {
     *u = (struct unit){ 0 };
-    if (o->kind == VR_OP_ATTENTION || o->kind == VR_OP_ATTENTION_MANY)
+    if (is_attention(o->kind))
         make_attention(c, in, o, u);
     else if (o->kind == VR_OP_CACHE_PRODUCT)
         make_cache_product(c, in, o, u);
@@ -209,10 +220,7 @@ static bool time_op(struct vr_measure_stage *s, const struct op *o, int n, bool 
     return out->us > 0;
 }
 
-static bool over_cells(enum vr_op_kind k)
-{
-    return k == VR_OP_ATTENTION || k == VR_OP_ATTENTION_MANY || k == VR_OP_CACHE_PRODUCT || k == VR_OP_SOFT_MAX;
-}
+static bool over_cells(enum vr_op_kind k) { return is_attention(k) || k == VR_OP_CACHE_PRODUCT || k == VR_OP_SOFT_MAX; }
 
 /* A small one: of a cache, on the host, next to nothing, so that only what any size costs is left. */
 static struct op small_of(const struct vr_measure_stage *s, struct op o)
@@ -314,7 +322,7 @@ static void measure_batch(struct vr_measure_stage *s, struct op o, struct vr_mea
     struct times t;
     o = large_of(s, o);
     o.tokens = s->host ? 64 : VR_MEASURE_TOKENS;
-    if (over_cells(o.kind)) o.size = o.kind == VR_OP_ATTENTION && !s->host ? 4096 : 1024;
+    if (over_cells(o.kind)) o.size = is_attention(o.kind) && !s->host ? 4096 : 1024;
     if (!time_op(s, &o, 4, false, &t)) return;
     if (t.flops > 0)
         out->prompt_tflops = t.flops / t.us / 1e6;
@@ -344,10 +352,10 @@ static bool ops_child(void *ctx, struct vr_buf *result, struct vr_err *err)
             snprintf(row->name, sizeof row->name, "%s", vr_op_name(k));
             if (typed) snprintf(row->type, sizeof row->type, "%s", vr_type(a->types[i])->name);
             if (k == VR_OP_CACHE_PRODUCT && ggml_is_quantized(o.type)) continue; /* values cannot be turned round */
-            if (k == VR_OP_ATTENTION_MANY && s.host) continue; /* computes for each head, whoever else looks */
-            measure_token(&s, o, row);
-            if (k != VR_OP_ATTENTION_MANY) measure_batch(&s, o, row);
-            if (row->us > 0) out.n++;
+            if (is_attention(k) && k != VR_OP_ATTENTION && s.host) continue; /* each head alone, whoever else looks */
+            if (k != VR_OP_ATTENTION_ONE) measure_token(&s, o, row);         /* what it reads is as fast as for four */
+            measure_batch(&s, o, row);
+            if (row->us > 0 || row->prompt_tflops > 0) out.n++;
         }
     }
     vr_buf_add(result, &out, sizeof out);

@@ -147,7 +147,7 @@ static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is o
 {
     return a->device == b->device && a->stage == b->stage && a->sliced == b->sliced && a->op == b->op &&
            a->type == b->type && strcmp(a->weight, b->weight) == 0 && a->cells == b->cells &&
-           a->columns == b->columns && a->weight_bytes == b->weight_bytes * a->n &&
+           a->columns == b->columns && a->heads == b->heads && a->weight_bytes == b->weight_bytes * a->n &&
            a->cache_bytes == b->cache_bytes * a->n && a->act_bytes == b->act_bytes * a->n &&
            a->flops == b->flops * a->n;
 }
@@ -267,7 +267,7 @@ static void count_mul_mat(const struct graph *gr, const struct ggml_tensor *t, s
     w->act_bytes += read_bytes(t->src[1]) + read_bytes(t);
 }
 
-static void count_attention(const struct ggml_tensor *t, struct vr_work *w)
+static void count_attention(const struct ggml_tensor *t, int cc, struct vr_work *w)
 {
     const struct ggml_tensor *q = t->src[0], *k = t->src[1], *v = t->src[2];
     bool same = v->view_src && v->view_src == k->view_src && v->view_offs == k->view_offs;
@@ -275,6 +275,8 @@ static void count_attention(const struct ggml_tensor *t, struct vr_work *w)
     w->type = k->type;
     w->quantized = ggml_is_quantized(k->type);
     w->cells = (uint32_t)k->ne[1];
+    w->heads = (uint16_t)(q->ne[2] / k->ne[2]);
+    w->together = cc ? (uint16_t)vr_rule_attn_together(t, cc) : 1;
     w->cache_bytes = read_bytes(k) + (same ? 0 : read_bytes(v));
     w->act_bytes = read_bytes(q) + read_bytes(t) + (t->src[3] ? read_bytes(t->src[3]) : 0);
 }
@@ -350,7 +352,7 @@ static bool is_slice(const struct ggml_tensor *t, const struct ggml_tensor *whol
 }
 
 static void count_node(struct graph *gr, const struct ggml_tensor *t, const struct ggml_tensor *whole, uint8_t device,
-                       int kernels)
+                       int cc, int kernels)
 {
     const char *weight = weight_of(gr, t);
     find_station(gr, t, weight);
@@ -368,7 +370,7 @@ static void count_node(struct graph *gr, const struct ggml_tensor *t, const stru
     if (t->op == GGML_OP_MUL_MAT || t->op == GGML_OP_MUL_MAT_ID)
         count_mul_mat(gr, t, &w);
     else if (t->op == GGML_OP_FLASH_ATTN_EXT)
-        count_attention(t, &w);
+        count_attention(t, cc, &w);
     else
         count_other(t, &w);
     add_row(gr, &w);
@@ -405,7 +407,7 @@ static void count_stretch(struct graph *gr, const struct ggml_cgraph *part, stru
             fused_until = i + vr_fused_nodes(part, i, cc);
             kernels = vr_node_kernels(t, cc);
         }
-        count_node(gr, t, whole ? whole[i] : NULL, device, kernels);
+        count_node(gr, t, whole ? whole[i] : NULL, device, cc, kernels);
         uint64_t pool = host ? 0 : vr_rule_pool_bytes(t, cc);
         if (!host && pool > gr->out->pool_bytes[device]) gr->out->pool_bytes[device] = pool;
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */

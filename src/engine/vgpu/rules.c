@@ -217,12 +217,19 @@ static enum vr_attn_kernel kernel_volta(const struct ggml_tensor *op, int64_t gq
     return q->ne[1] * cols <= 16 ? VR_ATTN_TILE : VR_ATTN_MMA;
 }
 
+/* Heads that look at the same head of the cache can be computed together. */
+static bool is_grouped(const struct ggml_tensor *op)
+{
+    const struct ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
+    return q->ne[2] / k->ne[2] >= 2 && mask && param_f32(op, 1) == 0.0f && k->ne[1] % 256 == 0 && aligned_rows(q) &&
+           aligned_rows(k) && aligned_rows(v) && aligned_rows(mask);
+}
+
 enum vr_attn_kernel vr_rule_attn_kernel(const struct ggml_tensor *op, int cc)
 {
     const struct ggml_tensor *q = op->src[0], *k = op->src[1], *v = op->src[2], *mask = op->src[3];
     int64_t gqa = q->ne[2] / k->ne[2];
-    bool grouped = gqa >= 2 && mask && param_f32(op, 1) == 0.0f && k->ne[1] % 256 == 0 && aligned_rows(q) &&
-                   aligned_rows(k) && aligned_rows(v) && aligned_rows(mask);
+    bool grouped = is_grouped(op);
 
     bool known = false;
     for (size_t i = 0; i < sizeof heads / sizeof heads[0] && !known; i++)
@@ -242,6 +249,20 @@ enum vr_attn_kernel vr_rule_attn_kernel(const struct ggml_tensor *op, int cc)
         return VR_ATTN_VEC;
     }
     return VR_ATTN_TILE;
+}
+
+/* From Turing on the matrix kernel rounds up to what it has been made for: of eleven heads it computes sixteen. Without
+ * tensor cores few heads of a batch are computed one by one. */
+int vr_rule_attn_together(const struct ggml_tensor *op, int cc)
+{
+    enum vr_attn_kernel kernel = vr_rule_attn_kernel(op, cc);
+    int64_t gqa = op->src[0]->ne[2] / op->src[1]->ne[2], head = op->src[0]->ne[0];
+    if (kernel == VR_ATTN_NONE || kernel == VR_ATTN_VEC || !is_grouped(op)) return 1;
+    if (kernel == VR_ATTN_TILE && gqa <= 4 && head <= 256 && op->src[0]->ne[1] > 16) return 1;
+    int most = head == 320 ? 32 : head == 576 || head == 192 ? 16 : 8, n = 1;
+    bool rounds = kernel == VR_ATTN_MMA && arch_of(cc) >= 750 && most == 8;
+    while (n < most && (rounds ? n < gqa : gqa % (2 * n) == 0)) n *= 2;
+    return n;
 }
 
 RULE(flash_attn) { return vr_rule_attn_kernel(op, cc) != VR_ATTN_NONE; }

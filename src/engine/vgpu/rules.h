@@ -37,5 +37,7 @@ int vr_rule_expert_choice_late(const struct ggml_cgraph *g, int i); /* softmax o
 /* The flash attention kernel for this node on that device. */
 enum vr_attn_kernel { VR_ATTN_NONE, VR_ATTN_VEC, VR_ATTN_TILE, VR_ATTN_MMA };
 enum vr_attn_kernel vr_rule_attn_kernel(const struct ggml_tensor *op, int cc);
+/* How many of the heads that look at one head of the cache that kernel takes at once. */
+int vr_rule_attn_together(const struct ggml_tensor *op, int cc);
 
 #endif
