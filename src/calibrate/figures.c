@@ -61,7 +61,7 @@ void vr_figure_product(const struct vr_measure_products *p, struct vr_measured_t
     t->row_ns = p->row_ns, t->expert_row_ns = p->expert_row_ns;
     t->least_us = p->least_us;
     t->expert_prompt_gbs = p->expert_prompt_gbs;
-    t->expert_many_tflops = p->expert_many_tflops;
+    t->expert_again_gbs = p->expert_again_gbs, t->expert_act_gbs = p->expert_act_gbs;
     t->us = p->product_us / kernels;
     t->prompt_us = p->prompt_product_us / kernels;
 }

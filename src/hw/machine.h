@@ -27,8 +27,9 @@ struct vr_measured_type {
     double row_ns, expert_row_ns;     /* one token on the host: per row of the matrix, however long, out of the cache */
     double us, prompt_us;             /* per kernel, at any size: one token, 512 tokens */
     double least_us;                  /* one token on a device: per kernel, however small the matrix */
-    double expert_prompt_gbs;         /* 512 tokens on a device: weights read, beside what expert_tflops counts */
-    double expert_many_tflops; /* 2,048 tokens on a device: when experts have many tokens each, no more than that */
+    double expert_prompt_gbs;         /* a batch on a device: weights read, beside what expert_tflops counts, … */
+    double expert_again_gbs;          /* … and again for each tile of tokens more that an expert gets; */
+    double expert_act_gbs;            /* and what its tokens bring and take away */
 };
 
 /* An operation that is no product with weights (plan/ops.def). */

@@ -120,7 +120,9 @@ static const struct field type_fields[] = {
     { "prompt_us", REAL, F(vr_measured_type, prompt_us), 0, 1e6, false },
     { "least_us", REAL, F(vr_measured_type, least_us), 0, 1e6, false },
     { "expert_prompt_gbs", REAL, F(vr_measured_type, expert_prompt_gbs), 0, 1e9, false },
-    { "expert_many_tflops", REAL, F(vr_measured_type, expert_many_tflops), 0, 1e6, false },
+    { "expert_again_gbs", REAL, F(vr_measured_type, expert_again_gbs), 0, 1e9, false },
+    { "expert_act_gbs", REAL, F(vr_measured_type, expert_act_gbs), 0, 1e9, false },
+    { "expert_many_tflops", IGNORED, 0, 0, 0, 0, false }, /* of versions before */
 };
 static const struct field op_fields[] = {
     { "name", TEXT, F(vr_measured_op, name), 0, 0, true },

@@ -68,10 +68,10 @@ static const struct {
 #undef CAP
 #undef PROMPT
 
-#define FLOAT_EXPERTS    0.1  /* of what plain products reach, with weights that are not quantized */
-#define MANY_EXPERTS     0.54 /* … with quantized ones and 256 tokens each: 0.52 to 0.57 on an H200, of seven types */
-#define ATTENTION_SHARE  0.60 /* of the bandwidth: 0.42 on an H200, more where there is less of it */
-#define ATTENTION_MATRIX 0.35 /* of the TFLOPS on the data sheet */
+#define FLOAT_EXPERTS    0.1   /* of what plain products reach, with weights that are not quantized */
+#define SCATTERED_GBS    1150  /* of rows that experts take and write, at most: 1,040 to 1,360 on an H200 */
+#define ATTENTION_SHARE  0.60  /* of the bandwidth: 0.42 on an H200, more where there is less of it */
+#define ATTENTION_MATRIX 0.35  /* of the TFLOPS on the data sheet */
 #define PROMPT_SUBMIT_MS 0.006 /* per kernel of a batch, whose graph is made anew: 3.2 to 11 us on hosts of an H200 */
 #define STEP_MS          0.050
 #define PAIR_MS          2.2e-6 /* the attention mask of a batch, by one core: 2.2 ns on one, 7 on a slow host of an H200 */
@@ -176,7 +176,9 @@ static void guess_matrix(const struct vr_device *d, const struct kernels *k, con
         const struct vr_type *t = vr_type((uint32_t)i);
         double weights = (double)s->matrix[i] * 1e12 / (2 * k->tile); /* that are gone through in a second */
         if (t) s->expert_read[i] = (float)(weights * bytes_each(t) / 1e9);
-        if (is_quantized && cuda) s->expert_many[i] = s->matrix[i] * (float)MANY_EXPERTS;
+        if (!is_quantized || !cuda) continue;
+        s->expert_again[i] = s->expert_read[i]; /* 1.0 to 1.1 of it on an H200, of four types */
+        s->expert_act[i] = (float)fmin(s->gbs * (double)s->share[VR_TYPE_F32], SCATTERED_GBS);
     }
 }
 
@@ -208,11 +210,12 @@ static void guess_device(const struct vr_device *d, struct vr_speed *s)
     struct vr_rates rates = vr_device_rates(d, s->gbs / TFLOP_BYTES);
     s->tflops = rates.fp16_tflops * MATRIX_SHARE;
     s->launch_ms = k->launch_ms;
+    s->tile = k->tile;
     s->product_ms = s->prompt_product_ms = cuda ? PRODUCT_MS : 0;
     s->link_gbs = or_else(vr_device_link_gbs(d) * COPY_SHARE, UNKNOWN_LINK_GBS);
     s->link_ms = COPY_MS;
     s->peer_ms = cuda ? 0 : PEER_WAIT_MS;
-    s->overlaps = cuda;
+    s->overlaps = s->whole_tiles = cuda;
     s->mapped_gbs = fmin(s->link_gbs, MAPPED_GBS);
     s->mapped_expert_gbs = s->mapped_gbs;
     s->switch_ms = SWITCH_MS;
@@ -273,7 +276,7 @@ void vr_speeds_guess(const struct vr_machine *m, struct vr_speeds *out)
 static void take_types(const struct vr_measured *m, struct vr_speed *s)
 {
     double best = 0, share = 0, tflops = 0, expert = 0, expert_tflops = 0, n = 0, n_tflops = 0, n_expert = 0, reads = 0,
-           n_reads = 0, many = 0, n_many = 0;
+           n_reads = 0, again = 0, n_again = 0;
     for (size_t i = 0; i < m->n_types; i++) best = fmax(best, m->types[i].gbs);
     if (!(best > 0)) return;
     s->gbs = best;
@@ -285,7 +288,8 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         uint32_t id = vr_type_by_name(t->name);
         if (vr_type_is_quantized(id) && t->expert_prompt_gbs > 0)
             reads += t->expert_prompt_gbs / bytes_each(vr_type(id)), n_reads++;
-        if (vr_type_is_quantized(id) && t->expert_many_tflops > 0) many += t->expert_many_tflops, n_many++;
+        if (vr_type_is_quantized(id) && t->expert_again_gbs > 0)
+            again += t->expert_again_gbs / bytes_each(vr_type(id)), n_again++;
     }
     if (n_tflops > 0) s->tflops = tflops / n_tflops;
     for (size_t i = 0; i < VR_SPEED_TYPES; i++) s->share[i] = (float)(share / n);
@@ -295,7 +299,7 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         s->expert_matrix[i] = (float)(expert_tflops / n_expert);
         const struct vr_type *t = vr_type((uint32_t)i);
         s->expert_read[i] = t && n_reads > 0 ? (float)(reads / n_reads * bytes_each(t)) : 0;
-        s->expert_many[i] = n_many > 0 ? (float)(many / n_many) : 0;
+        s->expert_again[i] = t && n_again > 0 ? (float)(again / n_again * bytes_each(t)) : 0;
     }
     for (size_t i = 0; i < m->n_types; i++) {
         const struct vr_measured_type *t = &m->types[i];
@@ -313,7 +317,8 @@ static void take_types(const struct vr_measured *m, struct vr_speed *s)
         s->prompt_type_ms[id] = (float)(t->prompt_us / 1e3);
         s->least_ms[id] = (float)(t->least_us / 1e3);
         s->expert_read[id] = (float)t->expert_prompt_gbs;
-        s->expert_many[id] = (float)t->expert_many_tflops;
+        s->expert_again[id] = (float)t->expert_again_gbs;
+        s->expert_act[id] = (float)t->expert_act_gbs;
     }
 }
 
@@ -402,6 +407,7 @@ static void take_measured(const struct vr_measured *m, struct vr_speed *s)
 {
     take_types(m, s);
     take_ops(m, s);
+    s->tile = VR_EXPERT_TILE;
     s->cache_bytes = m->cache_mib * (double)(1 << 20);
     take(m->attention_gbs, 1, &s->attention_gbs);
     take(m->attention_tflops, 1, &s->attention_tflops);
@@ -487,7 +493,7 @@ void vr_speeds_bandwidth(const struct vr_machine *m, struct vr_speeds *out)
         for (size_t t = 0; t < VR_SPEED_TYPES; t++) {
             s->share[t] = s->expert_share[t] = 1;
             s->matrix[t] = s->expert_matrix[t] = (float)NO_LIMIT;
-            s->expert_read[t] = s->expert_many[t] = 0;
+            s->expert_read[t] = s->expert_again[t] = s->expert_act[t] = 0;
         }
         s->act_gbs = 0;
         s->tflops = s->link_gbs = s->mapped_gbs = s->mapped_expert_gbs = s->attention_tflops = NO_LIMIT;

@@ -18,6 +18,7 @@
 #define VR_WIDE_COLUMNS 14336 /* those that lead back from a layer's widest place */
 #define VR_SHORT_CELLS  2048  /* of a cache: what heads have in common stays at hand until the next one looks at it */
 #define VR_LONG_CELLS   16384
+#define VR_EXPERT_TILE  128 /* tokens that go through an expert's weights at once, where that was measured */
 
 enum vr_op_kind {
 #define OP(kind, name, typed) VR_OP_##kind,
@@ -52,12 +53,15 @@ struct vr_speed {
     float wide_share[VR_SPEED_TYPES];                            /* of gbs, with VR_WIDE_COLUMNS; 0: as any */
     float row_ns[VR_SPEED_TYPES], expert_row_ns[VR_SPEED_TYPES]; /* per row of a matrix that is not */
     float type_ms[VR_SPEED_TYPES], prompt_type_ms[VR_SPEED_TYPES]; /* per kernel of a product; 0: as of any type */
-    float least_ms[VR_SPEED_TYPES];    /* per kernel of a product of one token, however small */
-    float expert_read[VR_SPEED_TYPES]; /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
-    float expert_many[VR_SPEED_TYPES]; /* TFLOPS of such a product, reading included, that no batch exceeds; 0: none */
+    float least_ms[VR_SPEED_TYPES];     /* per kernel of a product of one token, however small */
+    float expert_read[VR_SPEED_TYPES];  /* GB/s of a batch's products by expert, beside expert_matrix; 0: the longer */
+    float expert_again[VR_SPEED_TYPES]; /* … for each tile of tokens more that an expert gets; 0: read once */
+    float expert_act[VR_SPEED_TYPES];   /* … and GB/s of what the tokens bring and take away; 0: part of the rest */
+    double tile;                        /* so many tokens */
     double act_gbs;     /* of what a batch's products read and write beside weights; 0: part of the rates above */
     double cache_bytes; /* weights of a token up to about this size are; 0: it has none */
     double attention_gbs, attention_tflops;
+    bool whole_tiles; /* a batch's attention takes as long with all cells and heads of its tiles as with those in use */
     struct vr_speed_op ops[VR_MAX_MEASURED_OPS]; /* what was measured by itself */
     size_t n_ops;
     double other_ms;          /* per kernel of an operation that was not; 0: launch_ms */

@@ -19,15 +19,16 @@
 
 /* How much of a cache of so many cells is worked on. A sliding window is full as soon as the context is longer. Flash
  * attention passes over cells that nobody may see: in a prompt each token sees those before it, and on the host single
- * tokens see no padding. */
-double vr_work_share(const struct vr_work *w, const struct vr_fill *f, bool on_device)
+ * tokens see no padding. CUDA's gains nothing by it (`whole`): each multiprocessor gets as many cells of a batch, and
+ * those that pass over theirs wait for the others. */
+double vr_work_share(const struct vr_work *w, const struct vr_fill *f, bool whole)
 {
     if (w->cells == 0) return 1;
     bool skips = strcmp(w->name, "FLASH_ATTN_EXT") == 0, prompt = w->phase == VR_PREFILL;
     double filled = f->share * f->n_ctx_seq;
-    if (skips && prompt)
+    if (skips && prompt && !whole)
         filled = fmax(filled - f->n_ubatch / 2.0, f->n_ubatch / 2.0);
-    else if (!skips || on_device)
+    else if (!skips || whole)
         filled = fmax(ceil(filled / CELL_PAD) * CELL_PAD, CELL_PAD);
     return fmin(fmax(filled, 1) / w->cells, 1);
 }
@@ -117,7 +118,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, uint32
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
         double one = op ? or_more(vr_speed_tflops(s, op, cells, all_bytes), s->attention_tflops) : s->attention_tflops;
         double batch = op ? or_more(batch_tflops(s, w, op), s->attention_tflops) : s->attention_tflops;
-        return busy_ms(cache, gbs, flops * (on_device ? filled_up(w) : 1), prompt ? batch : one) + least;
+        return busy_ms(cache, gbs, flops * (s->whole_tiles ? filled_up(w) : 1), prompt ? batch : one) + least;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;
     if (!op) return vr_speed_node_ms(s, VR_TYPE_F32, bytes, flops, 0) + least;
@@ -136,24 +137,42 @@ static double prompt_kernel_ms(const struct vr_speed *s, uint32_t type)
     return vr_type_is_quantized(type) ? ms : fmax(ms - s->prompt_submit_ms, 0);
 }
 
+/* How many tiles of tokens an expert computes that gets `mean` of them, give or take what chance does. */
+static double tiles(double mean, double tile)
+{
+    double spread = sqrt(2 * mean), sure = fmax(floor((mean - 4 * spread) / tile), 0), n = 1 + sure;
+    for (double full = (sure + 1) * tile; full < mean + 4 * spread; full += tile)
+        n += erfc((full + 0.5 - mean) / spread) / 2;
+    return n;
+}
+
+/* A batch's product by expert: each goes through its weights once for every tile of its tokens, however few are in it.
+ */
+static double experts_ms(const struct vr_speed *s, const struct vr_work *w, uint32_t type)
+{
+    const struct vr_type *t = vr_type(type);
+    double bytes = (double)w->weight_bytes, weights = bytes / t->bytes * t->block;
+    double ms = bytes / ((double)s->expert_read[type] * 1e6);
+    if (s->expert_again[type] > 0 && weights > 0)
+        ms += (tiles((double)w->flops / (2 * weights), s->tile) - 1) * bytes / ((double)s->expert_again[type] * 1e6);
+    return ms + (double)w->flops / ((double)s->expert_matrix[type] * 1e9);
+}
+
 double vr_work_ms(const struct vr_work *w, const struct vr_fill *f, const struct vr_speed *s, bool on_device,
                   double all_bytes)
 {
     uint32_t type = w->type < VR_SPEED_TYPES ? w->type : VR_TYPE_F32, launches = on_device ? w->kernels : w->n;
+    bool prompt = w->phase == VR_PREFILL, whole = prompt ? s->whole_tiles : on_device;
     if (!w->weight_bytes || strncmp(w->name, "MUL_MAT", 7) != 0)
-        return other_ms(s, w, launches, on_device, vr_work_share(w, f, on_device), all_bytes);
-    bool prompt = w->phase == VR_PREFILL, experts = strcmp(w->name, "MUL_MAT_ID") == 0;
+        return other_ms(s, w, launches, on_device, vr_work_share(w, f, whole), all_bytes);
+    bool experts = strcmp(w->name, "MUL_MAT_ID") == 0;
     double bytes = (double)w->weight_bytes;
     double reading = vr_speed_read_ms(s, type, experts, bytes, w->columns, all_bytes);
     double computing = (double)w->flops / ((double)(experts ? s->expert_matrix : s->matrix)[type] * 1e9);
-    double moving = prompt && s->act_gbs > 0 ? (double)w->act_bytes / (s->act_gbs * 1e6) : 0;
+    double act_gbs = experts && s->expert_act[type] > 0 ? (double)s->expert_act[type] : s->act_gbs;
+    double moving = prompt && act_gbs > 0 ? (double)w->act_bytes / (act_gbs * 1e6) : 0;
     double ms = fmax(reading + moving, computing);
-    if (prompt && experts &&
-        s->expert_read[type] > 0) { /* few tokens each: one after the other; many: no faster than */
-        double few = bytes / ((double)s->expert_read[type] * 1e6) + computing;
-        double many = s->expert_many[type] > 0 ? (double)w->flops / ((double)s->expert_many[type] * 1e9) : 0;
-        ms = fmax(few, many) + moving;
-    }
+    if (prompt && experts && s->expert_read[type] > 0) ms = experts_ms(s, w, type) + moving;
     if (prompt) return ms + launches * prompt_kernel_ms(s, type);
     ms += launches * or_more((double)s->type_ms[type], s->launch_ms + s->product_ms);
     return fmax(ms, launches * (double)s->least_ms[type]);

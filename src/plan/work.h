@@ -55,8 +55,8 @@ struct vr_fill {
     uint32_t n_ubatch;
 };
 
-/* How much of the cells of a row's cache is worked on. */
-double vr_work_share(const struct vr_work *w, const struct vr_fill *f, bool on_device);
+/* How much of the cells of a row's cache is worked on; whole: those that nobody may see, too. */
+double vr_work_share(const struct vr_work *w, const struct vr_fill *f, bool whole);
 /* Milliseconds on a place of that speed, which reads all_bytes of weights and caches for a token. */
 double vr_work_ms(const struct vr_work *w, const struct vr_fill *f, const struct vr_speed *s, bool on_device,
                   double all_bytes);

@@ -92,10 +92,13 @@ static void test_products(void **state)
                                            .prompt_product_us = 12,
                                            .kernels = 2,
                                            .least_us = 2.5,
-                                           .expert_prompt_gbs = 400 };
+                                           .expert_prompt_gbs = 400,
+                                           .expert_again_gbs = 450,
+                                           .expert_act_gbs = 1100 };
     struct vr_measured_type t = { .name = "q4_K" };
     vr_figure_product(&p, &t);
     NEAR(t.gbs, 800), NEAR(t.expert_tflops, 30), NEAR(t.least_us, 2.5), NEAR(t.expert_prompt_gbs, 400);
+    NEAR(t.expert_again_gbs, 450), NEAR(t.expert_act_gbs, 1100);
     NEAR(t.us, 3), NEAR(t.prompt_us, 6); /* per kernel */
     vr_figure_product(&(struct vr_measure_products){ .product_us = 5, .prompt_product_us = 5 }, &t);
     NEAR(t.us, 5); /* nobody counted: one */

@@ -42,7 +42,8 @@ static void test_measured(void **state)
     make();
     struct vr_measured *x = &m.devices[0].measured;
     snprintf(x->when, sizeof x->when, "today");
-    x->types[x->n_types++] = (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 0, 0, 2, 4, 1.5, 450 };
+    x->types[x->n_types++] =
+        (struct vr_measured_type){ "q4_K", 600, 40, 300, 10, 0, 0, 0, 0, 2, 4, 1.5, 450, 500, 1100 };
     x->types[x->n_types++] = (struct vr_measured_type){ "q8_0", 800, 60, 0, 0 };
     x->types[x->n_types++] = (struct vr_measured_type){ "not a type", 100, 1, 0, 0 };
     x->launch_us = 2.5, x->prompt_submit_us = 5, x->prompt_switch_us = 200, x->step_us = 100, x->product_us = 1;
@@ -70,6 +71,10 @@ static void test_measured(void **state)
     assert_near((double)p->expert_read[q4], 450);
     assert_near((double)p->expert_read[q8], 0);                 /* measured, and found to be no limit */
     assert_near((double)p->expert_read[q6], 450 * 210.0 / 144); /* as many weights as of the one that was measured */
+    assert_near((double)p->expert_again[q4], 500);
+    assert_near((double)p->expert_again[q6], 500 * 210.0 / 144);
+    assert_near((double)p->expert_act[q4], 1100);
+    assert_near(p->tile, VR_EXPERT_TILE);
     assert_near(p->link_gbs, 20);
     assert_near(p->link_ms, 0.008);
     assert_near(vr_speed_hop_ms(&s, 0, 1, 30e6), 0.012 + 1);

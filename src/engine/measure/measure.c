@@ -89,18 +89,37 @@ static void solve(double small_us, double small, double large_us, double large, 
 #define MODEL_SIZES  VR_LONG_COLUMNS /* as models of 8 B have them */
 #define EXPERT_SIZES 2048, 768       /* columns and rows of an expert */
 
-/* A quarter of the tokens for the same experts: what each expert costs by itself, and what each token more does. */
-static void measure_few_each(struct vr_measure_stage *s, uint32_t type, const struct product *many, double many_us,
-                             struct vr_measure_products *out)
+/* What the tokens bring and take away. */
+static double act_bytes(const struct product *p)
 {
-    struct product few = *many;
-    double bytes, flops;
-    few.tokens /= 4;
+    bool each = p->k < p->rows;
+    return 4.0 * (double)p->tokens * (double)(p->k * (each ? p->used : 1) + p->rows * p->used);
+}
+
+/* A batch by expert, 64 tokens each: the same with a quarter of the tokens, with weights that lead back (as many, but
+ * more to take away), and with four times as many tokens tell what it costs to read an expert's weights, to compute a
+ * token, to move its activations, and to read the weights again: chance gives half of the experts of a crowd three
+ * tiles and the others two. */
+static void measure_batch_by_expert(struct vr_measure_stage *s, uint32_t type, const struct product *many,
+                                    double many_us, struct vr_measure_products *out)
+{
+    struct product few = *many, back = *many, crowd = *many;
+    double bytes, flops, most;
+    few.tokens /= 4, crowd.tokens *= 4;
+    back.k = many->rows, back.rows = many->k;
     double few_us = time_product(s, type, &few, &bytes, &flops, NULL);
-    double computing = (many_us - few_us) * 4 / 3, reading = many_us - computing - out->prompt_product_us;
-    if (few_us <= 0 || computing < many_us / 50 || reading < many_us / 50) return; /* one of them is all */
-    out->expert_tflops = 4 * flops / computing / 1e6;
+    double tokens_us = (many_us - few_us) * 4 / 3, reading = many_us - tokens_us - out->prompt_product_us;
+    if (few_us <= 0 || tokens_us < many_us / 50 || reading < many_us / 50) return; /* one of them is all */
+    double back_us = time_product(s, type, &back, &bytes, &flops, NULL), moving = 0;
+    double crowd_us = time_product(s, type, &crowd, &bytes, &most, NULL);
+    if (back_us - many_us > many_us / 50) {
+        out->expert_act_gbs = (act_bytes(&back) - act_bytes(many)) / (back_us - many_us) / 1e3;
+        moving = act_bytes(many) / out->expert_act_gbs / 1e3;
+    }
+    out->expert_tflops = flops / fmax(tokens_us - moving, tokens_us / 4) / 1e6;
     out->expert_prompt_gbs = bytes / reading / 1e3;
+    double again = crowd_us - reading - 4 * tokens_us - out->prompt_product_us;
+    if (again > reading / 10) out->expert_again_gbs = 1.5 * bytes / again / 1e3;
 }
 
 /* On a device two sizes of many rows tell what any size costs and what each byte more does, down to the least that a
@@ -129,11 +148,7 @@ static bool measure_on_device(struct vr_measure_stage *s, uint32_t type, struct 
     for (int i = 0; i < 2; i++) us[i] = time_product(s, type, &experts[i], &bytes[i], &flops[i], NULL);
     if (us[0] > 0) out->expert_gbs = bytes[0] / fmax(us[0] - out->product_us, us[0] * 0.6) / 1e3;
     if (us[1] > 0) out->expert_tflops = flops[1] / fmax(us[1] - out->prompt_product_us, us[1] * 0.6) / 1e6;
-    if (us[1] > 0) measure_few_each(s, type, &experts[1], us[1], out);
-    struct product crowd = experts[1];
-    crowd.tokens *= 4;
-    us[0] = time_product(s, type, &crowd, &bytes[0], &flops[0], NULL);
-    if (us[0] > 0) out->expert_many_tflops = flops[0] / us[0] / 1e6;
+    if (us[1] > 0) measure_batch_by_expert(s, type, &experts[1], us[1], out);
     return true;
 }
 

@@ -43,8 +43,9 @@ struct vr_measure_products {
     double wide_gbs;                      /* … with many columns */
     double row_ns, expert_row_ns;         /* … per row of the matrix */
     double least_us;                      /* a device: per kernel of a product, however small */
-    double expert_prompt_gbs;             /* a device: by expert, 512 tokens: reading, beside what they compute */
-    double expert_many_tflops;            /* … with four times as many, all in all */
+    double expert_prompt_gbs; /* a device: a batch by expert, reading weights beside what they compute, … */
+    double expert_again_gbs;  /* … and reading them again, for each tile of tokens more; */
+    double expert_act_gbs;    /* reading and writing what the tokens bring and take away */
 };
 /* Products with weights of the type: one token, 512 tokens, plain and by expert. */
 bool vr_measure_products(const struct vr_measure_where *w, uint32_t type, struct vr_measure_products *out,

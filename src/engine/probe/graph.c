@@ -149,7 +149,7 @@ static bool same_row(const struct vr_work *a, const struct vr_work *b) /* b is o
            a->type == b->type && strcmp(a->weight, b->weight) == 0 && a->cells == b->cells &&
            a->columns == b->columns && a->heads == b->heads && a->weight_bytes == b->weight_bytes * a->n &&
            a->cache_bytes == b->cache_bytes * a->n && a->act_bytes == b->act_bytes * a->n &&
-           a->flops == b->flops * a->n;
+           a->flops == b->flops * a->n && a->kernels == b->kernels * a->n;
 }
 
 static void add_row(struct graph *gr, const struct vr_work *one)
@@ -351,8 +351,9 @@ static bool is_slice(const struct ggml_tensor *t, const struct ggml_tensor *whol
     return false;
 }
 
-static void count_node(struct graph *gr, const struct ggml_tensor *t, const struct ggml_tensor *whole, uint8_t device,
-                       int cc, int kernels)
+/* `last`: of the nodes that one kernel does together with t. Only its result leaves the chip. */
+static void count_node(struct graph *gr, const struct ggml_tensor *t, const struct ggml_tensor *last,
+                       const struct ggml_tensor *whole, uint8_t device, int cc, int kernels)
 {
     const char *weight = weight_of(gr, t);
     find_station(gr, t, weight);
@@ -373,6 +374,7 @@ static void count_node(struct graph *gr, const struct ggml_tensor *t, const stru
         count_attention(t, cc, &w);
     else
         count_other(t, &w);
+    if (read_bytes(last) < read_bytes(t)) w.act_bytes -= read_bytes(t) - read_bytes(last);
     add_row(gr, &w);
 }
 
@@ -402,12 +404,14 @@ static void count_stretch(struct graph *gr, const struct ggml_cgraph *part, stru
         for (int s = 0; s < GGML_MAX_SRC; s++)
             if (t->src[s] && is_copy(t->src[s])) n_inputs += count_copy(gr, t->src[s], t, first, device);
         if (vr_node_is_free(t) || !(t->flags & GGML_TENSOR_FLAG_COMPUTE)) continue;
+        const struct ggml_tensor *last = t;
         int kernels = 0;
         if (i >= fused_until && cc) {
             fused_until = i + vr_fused_nodes(part, i, cc);
             kernels = vr_node_kernels(t, cc);
+            last = part->nodes[fused_until - 1];
         }
-        count_node(gr, t, whole ? whole[i] : NULL, device, cc, kernels);
+        count_node(gr, t, last, whole ? whole[i] : NULL, device, cc, kernels);
         uint64_t pool = host ? 0 : vr_rule_pool_bytes(t, cc);
         if (!host && pool > gr->out->pool_bytes[device]) gr->out->pool_bytes[device] = pool;
         if (!host && strcmp(t->name, "result_output") == 0) /* logits go home */
