@@ -43,6 +43,7 @@ struct vr_measured_op {
     double prompt_gbs, prompt_tflops; /* the same for 512 tokens */
     double cached_tflops;             /* one token on the host, while all is in the processor's cache */
     double long_tflops;               /* one token on the host, over a cache of 16,384 cells */
+    double long_prompt_tflops;        /* … a batch */
 };
 
 /* What `bench` measured on a device or on the host. A figure that is 0 was not measured; without `when`, nothing was.

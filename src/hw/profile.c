@@ -136,6 +136,7 @@ static const struct field op_fields[] = {
     { "prompt_tflops", REAL, F(vr_measured_op, prompt_tflops), 0, 1e6, false },
     { "cached_tflops", REAL, F(vr_measured_op, cached_tflops), 0, 1e6, false },
     { "long_tflops", REAL, F(vr_measured_op, long_tflops), 0, 1e6, false },
+    { "long_prompt_tflops", REAL, F(vr_measured_op, long_prompt_tflops), 0, 1e6, false },
 };
 static const struct field link_fields[] = {
     { "a", U16, F(vr_link, a), 0, VR_MAX_DEVICES - 1, true },

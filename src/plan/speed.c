@@ -350,7 +350,8 @@ static void take_ops(const struct vr_measured *m, struct vr_speed *s)
                                                    .prompt_gbs = o->prompt_gbs,
                                                    .prompt_tflops = o->prompt_tflops,
                                                    .cached_tflops = o->cached_tflops,
-                                                   .long_tflops = o->long_tflops };
+                                                   .long_tflops = o->long_tflops,
+                                                   .long_prompt_tflops = o->long_prompt_tflops };
     }
     s->other_ms = vr_op_middle_us(m) / 1e3;
 }
@@ -396,6 +397,12 @@ double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, d
     double part = from_memory(s, all_bytes), tflops = op->tflops;
     if (op->long_tflops > 0) tflops = between(tflops, op->long_tflops, cells, VR_SHORT_CELLS, VR_LONG_CELLS);
     return op->cached_tflops > tflops ? 1 / (part / tflops + (1 - part) / op->cached_tflops) : tflops;
+}
+
+double vr_speed_prompt_tflops(const struct vr_speed_op *op, double cells)
+{
+    if (!(op->long_prompt_tflops > 0)) return op->prompt_tflops;
+    return between(op->prompt_tflops, op->long_prompt_tflops, cells, VR_SHORT_CELLS, VR_LONG_CELLS);
 }
 
 static void take(double measured, double scale, double *out)

@@ -39,8 +39,8 @@ struct vr_speed_op {
     double long_ms; /* more, over a long cache, and still more up to … */
     double long_cells;
     double gbs, tflops, prompt_gbs, prompt_tflops;
-    double cached_tflops; /* with everything in the processor's cache */
-    double long_tflops;   /* over VR_LONG_CELLS; 0: as over few */
+    double cached_tflops;                   /* with everything in the processor's cache */
+    double long_tflops, long_prompt_tflops; /* over VR_LONG_CELLS; 0: as over few */
 };
 
 struct vr_speed {
@@ -111,6 +111,7 @@ const struct vr_speed_op *vr_speed_find(const struct vr_speed *s, enum vr_op_kin
 /* When a token reads all_bytes of weights and caches in all: what fits into the processor's cache is faster. TFLOPS of
  * an operation over so many cells, and milliseconds for reading the weights of a product. */
 double vr_speed_tflops(const struct vr_speed *s, const struct vr_speed_op *op, double cells, double all_bytes);
+double vr_speed_prompt_tflops(const struct vr_speed_op *op, double cells); /* of a batch */
 double vr_speed_read_ms(const struct vr_speed *s, uint32_t type, bool experts, double bytes, uint32_t columns,
                         double all_bytes);
 /* Milliseconds of a node; VR_TYPE_NONE for one without weights. */

@@ -50,11 +50,12 @@ static double filled_up(const struct vr_work *w)
 
 /* A batch's attention by how many heads the kernel takes at once: what they have in common is fetched once. Two are in
  * the middle of one and four. */
-static double batch_tflops(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *four)
+static double batch_tflops(const struct vr_speed *s, const struct vr_work *w, const struct vr_speed_op *four,
+                           double cells)
 {
     const struct vr_speed_op *one = vr_speed_find(s, VR_OP_ATTENTION_ONE, w->type);
     const struct vr_speed_op *many = vr_speed_find(s, VR_OP_ATTENTION_MANY, w->type);
-    double usual = four->prompt_tflops;
+    double usual = vr_speed_prompt_tflops(four, cells);
     if (w->together >= 8) return or_more(many ? many->prompt_tflops : 0, usual);
     if (w->together == 0 || w->together > 2 || !one || !(one->prompt_tflops > 0)) return usual;
     return w->together == 2 ? sqrt(one->prompt_tflops * usual) : one->prompt_tflops;
@@ -117,7 +118,7 @@ static double other_ms(const struct vr_speed *s, const struct vr_work *w, uint32
     if (kind == VR_OP_ATTENTION) {
         double gbs = op ? or_more(op->gbs, s->gbs * (double)s->share[VR_TYPE_F16]) : s->attention_gbs;
         double one = op ? or_more(vr_speed_tflops(s, op, cells, all_bytes), s->attention_tflops) : s->attention_tflops;
-        double batch = op ? or_more(batch_tflops(s, w, op), s->attention_tflops) : s->attention_tflops;
+        double batch = op ? or_more(batch_tflops(s, w, op, cells), s->attention_tflops) : s->attention_tflops;
         return busy_ms(cache, gbs, flops * (s->whole_tiles ? filled_up(w) : 1), prompt ? batch : one) + least;
     }
     double bytes = kind == VR_OP_CACHE_PRODUCT && op ? cache : (double)w->weight_bytes + cache + act;

@@ -137,14 +137,17 @@ static void test_cells(void **state)
 {
     (void)state;
     const struct vr_speed host = { 0 };
-    struct vr_speed_op op = { .tflops = 0.04, .long_tflops = 0.02 };
+    struct vr_speed_op op = { .tflops = 0.04, .long_tflops = 0.02, .prompt_tflops = 0.4, .long_prompt_tflops = 0.2 };
     static const double rows[][2] = {
         { 1024, 0.04 }, { 2048, 0.04 }, { 9216, 0.04 / 1.5 }, { 16384, 0.02 }, { 40000, 0.02 }
     };
-    for (size_t i = 0; i < VR_COUNT(rows); i++)
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
         assert_true(fabs(vr_speed_tflops(&host, &op, rows[i][0], 1e9) - rows[i][1]) < 1e-9);
-    op.long_tflops = 0;
+        assert_true(fabs(vr_speed_prompt_tflops(&op, rows[i][0]) - 10 * rows[i][1]) < 1e-9);
+    }
+    op.long_tflops = op.long_prompt_tflops = 0;
     assert_true(fabs(vr_speed_tflops(&host, &op, 16384, 1e9) - 0.04) < 1e-9);
+    assert_true(fabs(vr_speed_prompt_tflops(&op, 16384) - 0.4) < 1e-9);
 }
 
 /* Three cards of capability 8 and one of 6, on links of 10 GB/s but for the last with 5. */

@@ -321,14 +321,17 @@ static void measure_batch(struct vr_measure_stage *s, struct op o, struct vr_mea
 {
     struct times t;
     o = large_of(s, o);
-    o.tokens = s->host ? 64 : VR_MEASURE_TOKENS;
-    if (over_cells(o.kind)) o.size = is_attention(o.kind) && !s->host ? 4096 : 1024;
+    bool attention = is_attention(o.kind);
+    o.tokens = !s->host ? VR_MEASURE_TOKENS : attention ? 256 : 64;
+    if (over_cells(o.kind)) o.size = !attention ? 1024 : s->host ? VR_SHORT_CELLS : 4096;
     if (!time_op(s, &o, 4, false, &t)) return;
     if (t.flops > 0)
         out->prompt_tflops = t.flops / t.us / 1e6;
     else
         out->prompt_gbs = t.bytes / t.us / 1e3;
     if (!s->host && !over_cells(o.kind) && o.kind != VR_OP_NORM) out->gbs = out->prompt_gbs;
+    o.tokens = 64, o.size = VR_LONG_CELLS; /* more than the processor's cache holds, for so many tokens too */
+    if (s->host && attention && time_op(s, &o, 2, false, &t)) out->long_prompt_tflops = t.flops / t.us / 1e6;
 }
 
 struct ops_ask {
