@@ -48,6 +48,7 @@ struct chooser {
     struct vr_lessons *lessons;
     double fastest;        /* token generation: no plan may be slower by more than SLOWER … */
     double spared_percent; /* … and this is what devices that were spared would bring */
+    double other_prompts;  /* of the split mode that was left for the other, with the micro-batch it had */
     struct extra over;     /* of a micro-batch that did not fit, and how wide it was: those below take less */
     uint8_t over_wider;
     uint32_t dry_runs;
@@ -250,9 +251,9 @@ static bool can_pin(const struct chooser *c, const struct vr_outcome *o)
 }
 
 /* Micro-batches go up to what one can be given, a sequence can hold, and the prompt has whose speed counts. */
-static bool can_widen(const struct chooser *c, const struct vr_outcome *o, uint8_t wider)
+static bool can_widen(const struct chooser *c, const struct vr_outcome *o, const struct vr_ways *w, uint8_t wider)
 {
-    uint32_t n = o->verdict.ways.n_ubatch << wider, n_seq = o->verdict.n_seq, n_ctx = o->verdict.n_ctx;
+    uint32_t n = w->n_ubatch << wider, n_seq = o->verdict.n_seq, n_ctx = o->verdict.n_ctx;
     uint32_t n_ctx_seq = n_seq && !c->ask.context.kv_unified ? n_ctx / n_seq : n_ctx;
     return wider == 0 || (c->open->n_ubatch && n <= n_ctx_seq && n <= vr_prompt_tokens(c->ask.n_prompt, 0) &&
                           (!c->open->most_ubatch || n <= c->open->most_ubatch));
@@ -266,7 +267,7 @@ static struct setting best_setting(const struct chooser *c, const struct vr_outc
     struct setting best = now;
     for (enum vr_loading l = now.loading; l < VR_N_LOADINGS; l++) {
         if (l != now.loading && (!c->open->host_weights || !w->pays[l] || !can_pin(c, o))) break;
-        for (uint8_t wider = 0; wider <= most && can_widen(c, o, wider); wider++) {
+        for (uint8_t wider = 0; wider <= most && can_widen(c, o, w, wider); wider++) {
             struct setting s = { wider, l, now.offload_min };
             s.offload_min = threshold(c, w, &s);
             double least = l != best.loading     ? WORTH_PINNING
@@ -318,10 +319,18 @@ static struct extra extra_of(const struct vr_verdict *now, const struct vr_verdi
     return x;
 }
 
-/* The same placement with other settings: `o` is what it becomes if it fits and is no slower than it may be. *slower:
- * by which share it is slower. */
-static bool keeps_placement(struct chooser *c, const struct vr_fit_ask *ask, struct vr_outcome *o, bool *fits,
-                            struct extra *extra, double *slower, struct vr_err *err)
+struct tried {
+    bool took; /* the outcome has this setting now */
+    bool
+        by_itself; /* what it costs, it costs where everything stays where it is: less room would make nothing faster */
+    bool in_vain;  /* prompts are slower with it */
+    double cost;   /* of token generation, as a share */
+};
+
+/* The same placement with other settings: `o` is what it becomes if it fits, is no slower than it may be, and keeps
+ * what the estimate promised for prompts (which knows no caches that grow with a micro-batch). */
+static bool keeps_placement(struct chooser *c, const struct vr_fit_ask *ask, struct vr_outcome *o, struct tried *t,
+                            struct extra *extra, struct vr_err *err)
 {
     struct vr_verdict *v = malloc(sizeof *v);
     if (!v) return vr_fail_nomem(err, "planning");
@@ -334,10 +343,13 @@ static bool keeps_placement(struct chooser *c, const struct vr_fit_ask *ask, str
     bool ok = judge_again(c, ask, &trial, v, &why);
     if (!ok && !rules_out(&why)) *err = why;
     if (ok) vr_lessons_learn(c->lessons, ask, &trial, v);
-    *slower = ok ? v->price.step_ms[VR_DECODE] / c->fastest - 1 : 0;
-    *fits = ok && v->fits && v->pipeline == o->verdict.pipeline && *slower <= SLOWER;
+    double slower = ok ? v->price.step_ms[VR_DECODE] / c->fastest - 1 : 0;
     *extra = ok ? extra_of(v, &o->verdict) : (struct extra){ INFINITY, INFINITY };
-    if (*fits) {
+    t->in_vain = ok && v->fits && v->price.prefill_tok_s < o->verdict.price.prefill_tok_s;
+    t->took = ok && v->fits && !t->in_vain && v->pipeline == o->verdict.pipeline && slower <= SLOWER;
+    t->by_itself = ok && extra->over_bytes == 0 && slower > SLOWER;
+    if (t->by_itself) t->cost = slower;
+    if (t->took) {
         struct vr_reason split[VR_MAX_REASONS];
         size_t n_split = vr_outcome_split_reasons(o, &v->price, split);
         o->trial = trial;
@@ -356,6 +368,7 @@ static bool is_better(const struct chooser *c, const struct vr_outcome *now, con
 {
     enum vr_optimize goal = c->goal->optimize;
     if (!for_decode(c)) return now->verdict.cost[goal] < was->verdict.cost[goal];
+    if (now->verdict.price.prefill_tok_s < was->verdict.price.prefill_tok_s) return false;
     return now->verdict.n_devices <= was->verdict.n_devices && now->verdict.price.step_ms[VR_DECODE] <= slowest(c);
 }
 
@@ -378,37 +391,26 @@ static bool use_room(struct chooser *c, const struct vr_fit_ask *ask, double fre
     return true;
 }
 
-struct tried {
-    bool took;      /* the outcome has this setting now */
-    bool by_itself; /* what it costs, it costs where everything stays where it is */
-    double cost;    /* of token generation, as a share */
-};
-
 static bool try_setting(struct chooser *c, const struct setting *s, struct vr_outcome *o, struct tried *t,
                         struct vr_err *err)
 {
     struct vr_fit_ask ask;
     struct extra extra = { 0 };
-    double slower = 0;
     *t = (struct tried){ .took = false };
     apply(c, s, o->verdict.ways.n_ubatch, &ask);
     if (for_decode(c) && !vr_companions_any(&ask)) {
         double used = used_bytes(o);
         if (c->over_wider && s->wider && !splits_some(c, o)) /* those are dear to plan for, and often fit as they are */
             extra = expected_extra(c, s);
-        else if (!keeps_placement(c, &ask, o, &t->took, &extra, &slower, err))
+        else if (!keeps_placement(c, &ask, o, t, &extra, err))
             return false;
-        double longer_ms = leaving_ms(c, o, &extra);
-        t->cost = longer_ms / c->fastest;
         if (t->took) {
             c->ask = ask;
             return use_room(c, &ask, used - used_bytes(o), o, err);
         }
-        if (extra.over_bytes == 0 && slower > SLOWER) { /* by itself: a placement in less room is no faster */
-            t->by_itself = true;
-            t->cost = slower;
-            return true;
-        }
+        if (t->by_itself || t->in_vain) return true;
+        double longer_ms = leaving_ms(c, o, &extra);
+        t->cost = longer_ms / c->fastest;
         if (!c->over_wider && s->wider) c->over = extra, c->over_wider = s->wider;
         if (!affords(c, o, longer_ms)) return true;
     }
@@ -426,15 +428,17 @@ static bool try_setting(struct chooser *c, const struct setting *s, struct vr_ou
 
 static void tell(struct vr_outcome *o, struct vr_reason r) { vr_outcome_reason(o, &r); }
 
-static void tell_micro_batch(struct vr_outcome *o, const struct vr_ways *w, const struct setting *s)
+/* `speedup`: by the plans themselves; 0: by the estimate, without what else was chosen. */
+static void tell_micro_batch(struct vr_outcome *o, const struct vr_ways *w, const struct setting *s, double speedup)
 {
     struct setting narrow = *s;
     narrow.wider = 0;
     if (s->wider)
-        tell(o, (struct vr_reason){ .kind = VR_REASON_MICRO_BATCH,
-                                    .figures = { [VR_FIGURE_N_UBATCH] = w->n_ubatch << s->wider,
-                                                 [VR_FIGURE_USUAL_UBATCH] = w->n_ubatch,
-                                                 [VR_FIGURE_SPEEDUP] = tok_s(w, s) / tok_s(w, &narrow) } });
+        tell(o, (struct vr_reason){
+                    .kind = VR_REASON_MICRO_BATCH,
+                    .figures = { [VR_FIGURE_N_UBATCH] = w->n_ubatch << s->wider,
+                                 [VR_FIGURE_USUAL_UBATCH] = w->n_ubatch,
+                                 [VR_FIGURE_SPEEDUP] = speedup > 0 ? speedup : tok_s(w, s) / tok_s(w, &narrow) } });
 }
 
 static void tell_not_wider(struct vr_outcome *o, const struct vr_ways *w, const struct setting *is,
@@ -478,10 +482,41 @@ static void tell_threshold(const struct chooser *c, struct vr_outcome *o, const 
 
 /* --- all of it --- */
 
+/* The micro-batch with which the other split mode has its fastest prompts; *most: how fast. */
+static struct setting best_of_other(const struct chooser *c, const struct vr_outcome *o, double *most)
+{
+    const struct vr_ways *w = &o->other_ways;
+    struct setting s = setting_now(c), best = s;
+    *most = 0;
+    for (; w->n_ubatch && s.wider < VR_N_WIDER && can_widen(c, o, w, s.wider); s.wider++)
+        if (tok_s(w, &s) > *most) *most = tok_s(w, &s), best = s;
+    return best;
+}
+
+/* The plan for a setting may be another one altogether (on one device, in the other split mode), and by its graph, or
+ * by that of the other mode, still larger micro-batches may pay. *s follows. */
+static bool widen_on(struct chooser *c, struct vr_outcome *o, struct setting *s, struct vr_err *err)
+{
+    for (struct tried t = { .took = true }; t.took;) {
+        double other = 0;
+        struct setting more = best_setting(c, o, (uint8_t)(VR_N_WIDER - 1 - s->wider));
+        if (more.wider == 0) more = best_of_other(c, o, &other);
+        bool own = other == 0, worth = own || other >= FASTER * o->verdict.price.prefill_tok_s;
+        if (!worth || more.wider == 0 || s->wider + more.wider >= VR_N_WIDER) return true;
+        double prompts = o->verdict.price.prefill_tok_s;
+        enum vr_split_mode mode = o->trial.split_mode;
+        if (!try_setting(c, &more, o, &t, err)) return false;
+        if (o->trial.split_mode != mode) c->other_prompts = prompts;
+        if (t.took) s->wider += more.wider, s->loading = more.loading, s->offload_min = more.offload_min;
+    }
+    return true;
+}
+
 /* The best setting that is affordable, from the widest on. */
 static bool choose_setting(struct chooser *c, struct vr_outcome *o, struct vr_err *err)
 {
     const struct vr_ways w = o->verdict.ways; /* of the first plan: `o` will have others */
+    const double prompts = o->verdict.price.prefill_tok_s;
     const struct setting was = setting_now(c);
     struct setting s = best_setting(c, o, VR_N_WIDER - 1), wanted = s;
     struct tried t = { .took = false }, wanted_tried = t;
@@ -493,7 +528,8 @@ static bool choose_setting(struct chooser *c, struct vr_outcome *o, struct vr_er
         if (t.took || s.wider == 0) break;
     }
     if (!t.took) s = was;
-    tell_micro_batch(o, &w, &s);
+    if (!for_decode(c) && !widen_on(c, o, &s, err)) return false;
+    tell_micro_batch(o, &w, &s, s.loading == was.loading ? o->verdict.price.prefill_tok_s / prompts : 0);
     if (for_decode(c) && s.wider < wanted.wider && wanted_tried.cost > 0)
         tell_not_wider(o, &w, &s, &wanted, &wanted_tried);
     tell_loading(c, o, &w, &s);
@@ -522,6 +558,10 @@ static bool choose(struct chooser *c, struct vr_outcome *o, struct vr_err *err)
     if (!first_plan(c, o, err)) return false;
     if (for_decode(c) && !spare_devices(c, o, err)) return false;
     if (!choose_setting(c, o, err)) return false;
+    double other = 0;
+    (void)best_of_other(c, o, &other);
+    other = fmax(other, c->other_prompts);
+    if (other > 0) vr_outcome_other_prompts(o, other); /* at its best, too */
     for (size_t i = 0; i < o->n_reasons; i++)
         if (o->reasons[i].kind == VR_REASON_SPARED) o->reasons[i].figures[VR_FIGURE_SLOWER_PERCENT] = c->spared_percent;
     if (c->has_context && o->reasons[0].kind != c->context.kind) vr_outcome_reason_first(o, &c->context);

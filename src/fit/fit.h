@@ -83,6 +83,7 @@ struct vr_outcome {
     bool optimal;              /* planned: no other placement costs less */
     double lower_bound;        /* planned: none costs less than this; 0: nothing is known */
     double given;              /* planned: the share of the cost that was given for faster prompts */
+    struct vr_ways other_ways; /* of the split mode that it is compared with, if its plan came to a dry run */
     double split_bound; /* planned, of whole layers: no split of every layer costs less; infinite: none is to be had */
     double fewer_bound; /* planned, split mode tensor: none over fewer devices costs less; 0: nothing is known */
     struct vr_reason reasons[VR_MAX_REASONS];

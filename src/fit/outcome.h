@@ -19,6 +19,8 @@ bool vr_advise(const struct vr_prober *prober, const struct vr_load_params *fail
 /* What an outcome says of the other split mode, for the same placement or one like it with these speeds: how many of
  * its reasons, of VR_MAX_REASONS at most. */
 size_t vr_outcome_split_reasons(const struct vr_outcome *o, const struct vr_price *now, struct vr_reason *out);
+/* … and with other settings: what prompts would take in the other mode. */
+void vr_outcome_other_prompts(struct vr_outcome *o, double tok_s);
 
 /* Finds an outcome for a model alone; ctx is what the way to it needs to know. */
 typedef bool vr_find_fn(const struct vr_fit_ask *a, const void *ctx, struct vr_outcome *out, struct vr_err *err);

@@ -459,9 +459,12 @@ static void choose(struct vr_planner *s, struct vr_outcome *layers, struct vr_ou
     double gain = 1 - spread->verdict.cost[goal] / layers->verdict.cost[goal];
     if (must || gain >= WORTH_A_SPLIT) {
         const struct vr_price other = layers->verdict.price;
+        const struct vr_ways ways = layers->verdict.ways;
         vr_outcome_move(layers, spread);
         tell_other(layers, VR_REASON_SPLIT_TENSOR, layers, &other);
+        layers->other_ways = ways;
     } else {
+        layers->other_ways = spread->verdict.ways;
         tell_other(layers, gain > 0 ? VR_REASON_SPLIT_GAINS_LITTLE : VR_REASON_SPLIT_LAYER, spread,
                    &spread->verdict.price);
     }
@@ -543,12 +546,19 @@ size_t vr_outcome_split_reasons(const struct vr_outcome *o, const struct vr_pric
     return n;
 }
 
+void vr_outcome_other_prompts(struct vr_outcome *o, double tok_s)
+{
+    for (size_t i = 0; i < o->n_reasons; i++)
+        if (is_compared(o->reasons[i].kind)) o->reasons[i].figures[VR_FIGURE_OTHER_PROMPT_TOK_S] = round(tok_s);
+}
+
 static void stay_unsplit(struct vr_planner *s, struct vr_outcome *out)
 {
     struct vr_reason known[VR_MAX_REASONS];
     size_t n = vr_outcome_split_reasons(s->unsplit, &out->verdict.price, known);
     for (size_t i = 0; i < n; i++) vr_outcome_reason(out, &known[i]);
     out->split_bound = s->unsplit->split_bound;
+    out->other_ways = s->unsplit->other_ways;
     settle(out, s->goal, out->lower_bound, out->split_bound);
 }
 

@@ -80,10 +80,11 @@ static enum vr_cut cut_of(const struct vr_work *w, enum vr_cut before)
 
 /* --- one stage --- */
 
+/* What another row's kernel does along costs nothing, and is none of it. */
 static bool same_work(const struct vr_work *a, const struct vr_work *b)
 {
     return a->sliced == b->sliced && a->op == b->op && a->type == b->type && a->cells == b->cells &&
-           strcmp(a->weight, b->weight) == 0;
+           !a->kernels == !b->kernels && strcmp(a->weight, b->weight) == 0;
 }
 
 static uint32_t larger(uint32_t a, uint32_t b) { return a > b ? a : b; }

@@ -278,11 +278,11 @@ static double buffer_slack(const struct vr_outcome *o, const struct stage *s)
     uint64_t input = 0;
     for (uint32_t i = 0; i < s->ask.model->n_tensors; i++)
         if (s->ask.model->tensors[i].role == VR_ROLE_INPUT) input += vr_weight_host_bytes(&s->ask.model->tensors[i]);
-    return !o->optimal && o->verdict.host.model_bytes > input + VR_MIB ? 1e-3 : 1e-9;
+    return !o->optimal && o->verdict.host.model_bytes > input + VR_MIB ? 1.5e-3 : 1e-9;
 }
 
 /* The plan for a goal is at least as good in it as the plans for the other two. Token generation is planned without a
- * look at the others: where weights are in host memory and nothing is proven, a better one may be missed by 0.1 %. */
+ * look at the others: where weights are in host memory and nothing is proven, a better one may be missed by 0.15 %. */
 static void test_goals(void **state)
 {
     (void)state;
@@ -310,8 +310,8 @@ static void test_goals(void **state)
                 }
             for (enum vr_optimize g = 0; g < VR_N_GOALS; g++) vr_outcome_done(&o[g]);
         }
-    print_message("%u comparisons, %u of them won by more than 1 %%, %u missed by less than 0.1 %%\n", compared, differ,
-                  missed);
+    print_message("%u comparisons, %u of them won by more than 1 %%, %u missed by less than 0.15 %%\n", compared,
+                  differ, missed);
     assert_true(compared > 200 / EACH && differ > 20 / EACH);
 }
 
