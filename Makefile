@@ -341,7 +341,7 @@ $(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBRARY)
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
 
-docs-figures: ## run the benchmarks that the documentation quotes, or NAMES of them, and keep what they print in docs/figures (an hour)
+docs-figures: ## run the benchmarks that the documentation quotes, or NAMES of them, and keep what they print in docs/figures (half an hour)
 	@tools/docs/figures "$(B)" $(NAMES)
 
 docs: ## the documentation as a site: build/docs/index.html
