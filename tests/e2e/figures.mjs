@@ -33,6 +33,14 @@ const n_models = new Set(all.map((p) => p.model)).size, n_rigs = new Set(all.map
 const n_mixed = new Set(all.map((p) => p.rig).filter((r) => Object.keys(JSON.parse(read(`tests/fixtures/rigs/${r}.json`)).devices.reduce((s, d) => ({ ...s, [d.bandwidth_gbs]: 1 }), {})).length > 1)).size;
 const more = all.filter((p) => p.host > p.fit.host), over = all.filter((p) => p.fit.over);
 
+// Of bench/hair: what it concludes of fixtures and of random problems, and how many of a fixture's mixes are within 5 % of the bound.
+const hair = kept('hair'), summary = (what) => the(hair, new RegExp(`^ {2}${what}[^:]*: (\\d+), gap at most 5 % in ([\\d.]+) % of them, median ([\\d.]+) %, nine of ten within ([\\d.]+) %, worst ([\\d.]+) %; CPU median (\\d+) ms, nine of ten within (\\d+), most (\\d+); (\\d+) fit nowhere`, 'm'));
+const mixes = [...hair.matchAll(/^ +\d+ (\S+) .* gap +([\d.]+) %/gm)].map(([, model, gap]) => ({ model, near: +gap <= 5 }));
+const near = (model) => { const rows = mixes.filter((r) => r.model === model); return Math.round(100 * rows.filter((r) => r.near).length / rows.length); };
+const within = Object.fromEntries(mixes.filter((r) => r.model !== 'random').map((r) => [r.model, near(r.model)]));
+// Of bench/pool: CPU ms of a token by the number of streams.
+const pool = Object.fromEntries([...kept('pool').matchAll(/^ +(\d+) +([\d.]+) +([\d.]+) +[\d.]+$/gm)].map(([, n, slots, one]) => [n, { slots: (+slots).toFixed(1), pool: (+one).toFixed(1) }]));
+
 // A run of bench/pull: what it says of each line.
 const pulls = (name) => kept(name).split(/^(?=\S.*: pull )/m).slice(1).map((t) => {
   const [rate, cpu] = the(t, /pull (\d+) MB\/s, ([\d.]+) s of CPU/), [busiest, curl] = the(t, /busiest thread takes ([\d.]+) s of CPU per GB, curl ([\d.]+)/);
@@ -122,6 +130,8 @@ async function quotes() {
   equal(more.map((p) => [p.model, p.rig]), [['nemotron-super-49b', '3060-12g-64g-ram']], 'more on the host');
   const [plans_, split, gain, slower, tooMuch] = the(bench, /(\d+) plans for decode, (\d+) in split mode tensor: ([\d.]+)x of layers' speed .*; slower: (\d+); over a budget: (\d+)/), [dense] = the(bench, /dense models on equal cards that hold them: ([\d.]+)x/);
   const draft = drafted();
+  const [n_fixtures, ofFixtures, middle, nine, worstGap, cpu, cpuNine, cpuMost] = summary('fixtures'), [n_random, ofRandom, , , , , , , nowhere] = summary('random'), [together] = the(hair, /within 5 % of the bound: ([\d.]+) % of all/);
+  const { 'kimi-k2.5': ofKimi, 'gemma-3-27b': ofGemma, 'nemotron-super-49b': ofNemotron, ...ofOthers } = within;
   equal([slower, tooMuch], [0, 0]);
   ok(/3090/.test(draft.on), draft.on);
   ok(at70(3).every((c, i) => !i || c.tg === at70(2)[i].tg), 'a third machine brings something');
@@ -133,7 +143,14 @@ async function quotes() {
       `Compared with 100 GbE, 1 GbE loses ${range(lost(1), 0)} %, 10 GbE at most ${Math.max(...lost(2)).toFixed(0)} %`,
       `${at70(2)[1].pp.toFixed(0)} tokens per second for the 70B model on 1 GbE, ${at70(2)[4].pp.toFixed(0)} on 100 GbE`,
     ],
+    'docs/cache.md#*': [
+      `with 1 stream ${pool[1].pool} ms instead of ${pool[1].slots}, with 8 streams ${pool[8].pool} instead of ${pool[8].slots},\nwith 32 streams ${pool[32].pool} instead of ${pool[32].slots}`,
+    ],
     'docs/planner.md#*': [
+      `${n_fixtures + n_random + nowhere} mixes of one to twelve random GPUs whose budgets together are 0 to 15 % smaller than weights and cache: ${n_fixtures} with one of\nthe ${word(n_models)} fixtures`,
+      `and ${n_random + nowhere} random problems from the solver's tests`,
+      `within 5 % of the bound: fixtures ${ofFixtures.toFixed(1)} % (median ${middle.toFixed(1)} %, nine of ten within ${nine.toFixed(1)} %, worst ${worstGap.toFixed(0)} %; ${ofKimi} % of the mixes for Kimi-K2.5, ${ofGemma} % for Gemma, ${ofNemotron} % for Nemotron, ${Math.min(...Object.values(ofOthers))} % or more for\n  the others); random problems, whose pieces are large relative to the devices, ${ofRandom.toFixed(0)} %; ${together.toFixed(1)} % of all`,
+      `CPU time of a plan: ${cpu} ms in the median, ${cpuNine} in nine of ten, ${cpuMost} at most`,
       `context ${many(n_ctx)}, split mode layer: the draft model (${many(Math.round(draft.mib))} MiB) goes to a 3090\nand displaces ${word(draft.moved)} layers to a 3060; a step of the model takes ${draft.ms.toFixed(1)} ms instead of ${draft.alone.toFixed(1)}, a drafted token ${draft.token.toFixed(1)} ms, so drafting ${draft.pays[0]} tokens\npays off when more than ${draft.pays[1]} % of them are accepted`,
       `${plans_} plans: never slower, ${split} in split mode tensor, ${gain.toFixed(2)}x (geometric mean); dense models on two to four equal cards that hold them ${dense.toFixed(2)}x`,
     ],
