@@ -48,7 +48,7 @@ FORMAT  := $(wildcard src/*/*.[ch] src/*/*/*.[ch] src/*/*/*.cpp tests/*/*.[ch] t
 Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(patsubst $(B)/%,%,$@))
 
-.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-published check-oracle check-e2e check-clients check-browser test-llama-server test-agents oracle asan fuzz bench bench-serve bench-spec train-mtp bench-front bench-attack bench-hair bench-agents bench-edits bench-pool bench-beside bench-pull bench-nodes fmt install dist deb container aarch64 docs check-dist check-deb check-container check-aarch64 clean setup
+.PHONY: help run test all check check-unit check-layers check-fmt check-golden check-published check-oracle check-e2e check-clients check-browser test-llama-server test-agents oracle asan fuzz bench bench-serve bench-spec train-mtp bench-front bench-attack bench-hair bench-agents bench-edits bench-pool bench-beside bench-pull bench-nodes fmt install dist deb container aarch64 docs docs-figures check-dist check-deb check-container check-aarch64 clean setup
 .DEFAULT_GOAL := all
 
 help: ## this list
@@ -299,7 +299,7 @@ bench-attack: $(B)/vram-llm $(B)/tests/tiny-model $(B)/tests/tiny-mmproj ## atta
 bench-beside: $(B)/bench/beside $(B)/tests/tiny-model ## SETS (1,000) random sets of models and cards: what is unloaded for what, and joint plans, against brute force (half an hour)
 	@$(B)/bench/beside "$(B)" $(SETS)
 
-bench-pull: $(B)/vram-llm $(B)/tests/tiny-model ## a download beside curl's, from one server on loopback
+bench-pull: $(B)/vram-llm $(B)/tests/tiny-model $(B)/bench/send-file ## a download beside curl's, from one server on loopback
 	@VR_BUILD="$(abspath $(B))" "$$(tools/node)" bench/pull.mjs
 
 bench-nodes: $(B)/vram-llm $(B)/tests/tiny-model $(B)/bench/slow-link $(B)/bench/plain-rpc $(B)/bench/tunnel-port ## the tunnel against plain RPC, nodes beside llama-server --rpc, and predicted against measured behind links of several latencies
@@ -340,6 +340,9 @@ $(B)/bench/%: bench/%.c $(wildcard bench/*.h) $(LIBRARY)
 	@mkdir -p $(@D)
 	$(call say,BENCH)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itests/unit $(ENGINE_INC) -o $@ $< $(LIBRARY) -lcmocka $(LIBS) $(ENGINE_LIBS) -lstdc++
+
+docs-figures: ## run the benchmarks that the documentation quotes, or NAMES of them, and keep what they print in docs/figures (half an hour)
+	@tools/docs/figures "$(B)" $(NAMES)
 
 docs: ## the documentation as a site: build/docs/index.html
 	@tools/setup docs

@@ -1,13 +1,15 @@
 // A download by `pull`, which verifies its checksum and waits until it is on the disk, beside curl alone and beside curl doing the same job
 // (`curl | tee FILE | sha256sum`, then `sync FILE`), from the same server on loopback, in turns, each into an empty folder (a virtual machine gives memory that
-// was in use before faster): as ratios of one run. As fast as the server can, over a line of so many bytes per second, and with so many for each connection, as
-// hubs have it. Also with OpenSSL's SHA-256, which is the one that `pull` has, and without the disk: TMPDIR=/dev/shm.
+// was in use before faster): as ratios of one run. As fast as the server can (bench/send-file.c, which leaves the processor to those that receive), over a line
+// of so many bytes per second, and with so many for each connection, as hubs have it. Also with OpenSSL's SHA-256, which is the one that `pull` has, and without
+// the disk: TMPDIR=/dev/shm.
 // A core for each of its threads is what this machine may not have: what its busiest thread takes beside curl's one says how it would compare then.
-//   make bench-pull     MIB=1024 ROUNDS=3 CONNECTIONS=8
+//   make bench-pull     MIB=1024 ROUNDS=3 CONNECTIONS=8 LINES= (both; or unlimited, limited)
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import readline from 'node:readline';
 import { hub } from '../tests/e2e/hub.mjs';
 
 const build = process.env.VR_BUILD ?? 'build', binary = path.join(build, 'vram-llm');
@@ -22,6 +24,8 @@ execFileSync('sh', ['-c', `head -c ${mib}M /dev/urandom >>"$0"`, file]);
 const size = fs.statSync(file).size;
 
 const h = await hub({ 'org/X-GGUF': { 'x.gguf': file } });
+const sender = spawn(path.join(build, 'bench', 'send-file'), [file, '127.0.0.2'], { stdio: ['ignore', 'pipe', 'inherit'] });
+const fast = `http://127.0.0.2:${(await readline.createInterface(sender.stdout)[Symbol.asyncIterator]().next()).value}`, limited = h.cdn;
 const run = (command, args, env) => new Promise((done, fail) => {
   const from = performance.now();
   let err = '';
@@ -49,8 +53,9 @@ const others = {
   'curl | tee | openssl': piped('openssl dgst -sha256'),
   'the same with openssl, synced': piped('openssl dgst -sha256', true),
 };
+const unlimited = () => ({});
 const lines = [
-  ['as fast as the server can', () => ({})],
+  ['as fast as the server can', unlimited],
   ['200 MB/s for all connections together', (q) => q.where === 'cdn' ? { link: 200e6 } : {}],
   ['50 MB/s for each connection', (q) => q.where === 'cdn' ? { rate: 50e6 } : {}],
 ];
@@ -58,9 +63,10 @@ const home = path.join(dir, 'home'), url = `${h.url}/org/X-GGUF/resolve/main/x.g
 const pull = ['pull', '--connections', process.env.CONNECTIONS || '8', 'hf:org/X-GGUF'];
 const afresh = async (all, ...args) => { fs.mkdirSync(home); all.push(await run(...args)); fs.rmSync(home, { recursive: true }); };
 const told = (x) => `${(size / x.s / 1e6).toFixed(0)} MB/s, ${(x.cpu / size * 1e9).toFixed(2)} s of CPU per GB`;
-for (const [what, on] of lines) {
+for (const [what, on] of lines.filter(([, on]) => !process.env.LINES || (process.env.LINES === 'unlimited') === (on === unlimited))) {
   const ours = [], theirs = Object.fromEntries(Object.keys(others).map((name) => [name, []]));
   h.on = on;
+  h.cdn = on === unlimited ? fast : limited;
   for (let i = 0; i < rounds; i++) {
     for (const [name, [command, args]] of Object.entries(others)) await afresh(theirs[name], command, [...args, path.join(home, 'y'), url]);
     await afresh(ours, binary, pull, { HOME: home, XDG_CACHE_HOME: '', HF_HOME: '', HF_HUB_CACHE: '', LLAMA_CACHE: '' });
@@ -74,4 +80,5 @@ for (const [what, on] of lines) {
   const [thread, one] = [ours, theirs['curl alone']].map((all) => median(all, 'busiest').busiest / size * 1e9);
   console.log(`  its busiest thread takes ${thread.toFixed(2)} s of CPU per GB, curl ${one.toFixed(2)}: ${(one / thread).toFixed(2)}x with a core for each`);
 }
+sender.kill();
 h.close();

@@ -68,6 +68,16 @@ static bool wants_json(int argc, char **argv)
     return false;
 }
 
+/* Most options are read where they are used: what is wrong with one that a file set must name the file. */
+static int fail_of(const struct vr_err *err, const struct vr_options *o, struct teller t)
+{
+    struct vr_err named = { 0 };
+    const char *source = vr_option_source(o, err->msg);
+    if (!source) return fail(err, t);
+    vr_fail(&named, err->code, "%s: %s", source, err->msg);
+    return fail(&named, t);
+}
+
 /* The engine's processes, however they are started, learn it from the environment. */
 static bool set_user(const char *user, struct vr_err *err)
 {
@@ -113,8 +123,8 @@ int main(int argc, char **argv)
     how.as_json = how.as_json || load_plan;
     if (!find_command(load_plan ? "serve" : help ? argv[2] : word, &command, &err)) return fail(&err, how);
     struct vr_options o;
-    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err) || !set_user(o.user, &err))
-        return fail(&err, how);
+    if (!vr_options_parse(command, help ? 0 : argc - 2, argv + 2, &o, &err)) return fail(&err, how);
+    if (!set_user(o.user, &err)) return fail_of(&err, &o, how);
     how.as_log = strcmp(o.log_format, "json") == 0;
     vr_log_init(STDERR_FILENO, how.as_log ? VR_LOG_JSON : VR_LOG_TEXT, VR_INFO);
     bool ok = true;
@@ -127,5 +137,5 @@ int main(int argc, char **argv)
     struct vr_err unwritten;
     how.as_json = how.as_json && out.n == 0;
     if (!print(&out, &unwritten)) return fail(ok ? &unwritten : &err, how);
-    return ok ? 0 : fail(&err, how);
+    return ok ? 0 : fail_of(&err, &o, how);
 }

@@ -242,6 +242,20 @@ static bool apply_settings(const struct vr_command *c, struct vr_options *out, s
     return true;
 }
 
+const char *vr_option_source(const struct vr_options *o, const char *message)
+{
+    if (strncmp(message, "--", 2) != 0 || !o->settings) return NULL;
+    size_t n = strcspn(message + 2, ": ");
+    for (size_t i = 0; i < VR_COUNT(vr_option_rows); i++) {
+        const struct vr_option *opt = &vr_option_rows[i];
+        if (opt->kind != VR_OPTION_TEXT || strlen(opt->name) != n || memcmp(opt->name, message + 2, n) != 0) continue;
+        const char *value = *(const char *const *)((const char *)o + opt->field);
+        for (uint32_t k = 0; k < o->settings->n_items; k++) /* the very text, not one like it */
+            if (value == o->settings->items[k].value) return o->settings->items[k].source;
+    }
+    return NULL;
+}
+
 /* A bare word is a model: the first is --model. */
 static bool add_model(const struct vr_command *c, const char *word, bool named, struct vr_options *out,
                       struct vr_err *err)

@@ -71,6 +71,10 @@ const char *vr_option_named(const char *command, const char *name, const char **
 bool vr_option_is_flag(const char *name);
 bool vr_option_check(const char *command, const char *name, const char *value, struct vr_err *err) VR_MUST_CHECK;
 
+/* What set the option that a message is about ("--reserve-mib: 'x' is not …"): a file's line or a variable; NULL if it
+ * is about none, or about one that the command line gave. */
+const char *vr_option_source(const struct vr_options *o, const char *message);
+
 void vr_help_all(struct vr_buf *out);
 void vr_help_command(const struct vr_command *c, struct vr_buf *out);
 /* The manual page, in man's language; what a shell reads to complete commands and options: bash, zsh, fish. False: no

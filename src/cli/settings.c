@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/ini.h"
@@ -84,6 +85,32 @@ static bool read_environment(struct vr_settings *out, struct vr_err *err)
     return true;
 }
 
+/* Those that are read elsewhere: for people (variables.def), by our own processes and for tests. */
+static bool is_variable(const char *name, size_t n)
+{
+    static const char *const others[] = { "VRAM_LLM_NVML", "VRAM_LLM_VIRTUAL" };
+    for (size_t i = 0; i < VR_COUNT(others); i++)
+        if (strlen(others[i]) == n && memcmp(others[i], name, n) == 0) return true;
+    for (size_t i = 0; i < vr_n_variables; i++)
+        if (strlen(vr_variables[i].name) == n && memcmp(vr_variables[i].name, name, n) == 0) return true;
+    return false;
+}
+
+static bool find_unknown(struct vr_settings *out, struct vr_err *err)
+{
+    for (char **at = environ; *at; at++) {
+        size_t n = strcspn(*at, "=");
+        bool known = strncmp(*at, "VRAM_LLM_", 9) != 0 || !(*at)[n] || !(*at)[n + 1] || is_variable(*at, n);
+        for (uint32_t i = 0; i < out->n_items && !known; i++)
+            known = strlen(out->items[i].source) == n && memcmp(out->items[i].source, *at, n) == 0;
+        if (known) continue;
+        const char *name = vr_arena_printf(&out->arena, "%.*s", (int)n, *at);
+        if (!name || !VR_ROOM(out, unknown)) return vr_fail_nomem(err, "reading the settings");
+        out->unknown[out->n_unknown++] = name;
+    }
+    return true;
+}
+
 bool vr_settings_read(const char *config, struct vr_settings *out, struct vr_err *err)
 {
     char own[512];
@@ -95,7 +122,7 @@ bool vr_settings_read(const char *config, struct vr_settings *out, struct vr_err
         ok = read_file(SYSTEM_FILE, false, out, err) &&
              (!vr_file_own_path("XDG_CONFIG_HOME", ".config", "config", own, sizeof own) ||
               read_file(own, false, out, err));
-    if (ok && read_environment(out, err)) return true;
+    if (ok && read_environment(out, err) && find_unknown(out, err)) return true;
     vr_settings_done(out);
     return false;
 }
@@ -114,6 +141,7 @@ const struct vr_setting *vr_setting_over(const struct vr_settings *s, uint32_t i
 void vr_settings_done(struct vr_settings *s)
 {
     free(s->items);
+    free(s->unknown);
     vr_arena_done(&s->arena);
     *s = (struct vr_settings){ 0 };
 }

@@ -23,6 +23,8 @@ struct vr_setting {
 struct vr_settings {
     struct vr_setting *items; /* a later one counts */
     uint32_t n_items, cap_items;
+    const char **unknown; /* variables VRAM_LLM_… that nobody reads: misspelled, perhaps */
+    uint32_t n_unknown, cap_unknown;
     struct vr_arena arena;
 };
 

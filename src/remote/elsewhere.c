@@ -191,7 +191,8 @@ static bool fail_choice(const struct vr_elsewhere *e, const char *const *which, 
 {
     const struct vr_catalog *c = &e->catalog;
     if (n)
-        vr_fail(err, VR_EUSAGE, "%s:%s may be any of %u files:", e->name, e->remote.word, n);
+        vr_fail(err, VR_EUSAGE, "%s:%s may be any of %u files; name one as %s:FILE:", e->name, e->remote.word, n,
+                e->name);
     else if (!*e->remote.word)
         vr_fail(err, VR_EUSAGE, "%s has %u models; name one as %s:QUANT ('vram-llm plan %s' compares them):", e->name,
                 c->n_items, e->name, e->name);

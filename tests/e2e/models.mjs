@@ -123,7 +123,8 @@ await test('serve, plan and analyze take a name', async () => {
   const blind = JSON.parse(run('plan', '--json', ...cards, 'seer', '--mmproj', 'none').stdout);
   must(!JSON.stringify(blind.devices).includes('mmproj'), 'unless it is not wanted');
   for (const [args, why] of [[['plan', 'Tiny-F23'], /'Tiny-F23' is neither a file nor the name of a model on this computer; did you mean Tiny-F32\?/],
-    [['analyze', 'nothing-like-it'], /'vram-llm models' lists those that are/], [['plan', 'nothing.gguf'], /nothing\.gguf: No such file/], [['models', '--n-ctx', '0'], /largest context of each/]]) {
+    [['analyze', 'nothing-like-it'], /'vram-llm models' lists those that are/],
+    [['plan', 'hf.co/org/Else-GGUF:Q4_0'], /; on Hugging Face it would be hf:org\/Else-GGUF:Q4_0$/m], [['plan', 'org/Else-GGUF'], /it would be hf:org\/Else-GGUF$/m], [['plan', 'nothing.gguf'], /nothing\.gguf: No such file/], [['models', '--n-ctx', '0'], /largest context of each/]]) {
     const r = run(...args, ...cards);
     must(r.status === 2 || r.status === 5, `${args}: ${r.status}`);
     must(why.test(r.stderr), r.stderr);

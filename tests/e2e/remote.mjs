@@ -88,8 +88,9 @@ await test('models: of a repository, one of them, a URL', async () => {
 });
 
 await test('pull: the layout of the hub, the right bytes, parallel ranges; nothing twice', async () => {
-  const home = fresh();
-  isRight(await pullBig(home));
+  const home = fresh(), first = await pullBig(home);
+  isRight(first);
+  must(/ downloading Big-F32 \([\d.]+ MiB\) from 127\.0\.0\.1$/m.test(first.err), first.err);
   const link = path.join(hubDir(home), 'snapshots', h.commit, 'Big-F32.gguf');
   same(fs.readlinkSync(link), `../../blobs/${sha256(big)}`);
   same(fs.readFileSync(path.join(hubDir(home), 'refs/main'), 'utf8'), h.commit);
@@ -97,8 +98,10 @@ await test('pull: the layout of the hub, the right bytes, parallel ranges; nothi
   must(chunks().length > 4, 'ranges');
   same(h.seen.filter((q) => /resolve/.test(q.path)).length, 2, 'the way is asked for once for the header, once for the file');
   h.reset();
-  isRight(await pullBig(home));
+  const again = await pullBig(home);
+  isRight(again);
   same(data().length, 0, 'it is there');
+  must(!/downloading/.test(again.err) && /Big-F32 was downloaded before$/m.test(again.err), again.err);
   const list = JSON.parse((await run(home, ['models', '--json', ...cards])).out).models;
   same(list.map((m) => [m.id, m.source]), [['org/Big-GGUF/Big-F32', 'Hugging Face']]);
   const sub = await run(home, ['pull', '--json', 'hf:org/Big-GGUF:sub/Other-F32.gguf']);
@@ -184,7 +187,7 @@ for (const [name, on, code, what, env] of [
 });
 
 await test('names', async () => {
-  for (const [args, what] of [[['pull', 'hf:org/Big-GGUF'], /has 3 models; name one as hf:org\/Big-GGUF:QUANT.*Big-F32/], [['pull', 'hf:org/Big-GGUF:F32'], /may be any of 2 files: /],
+  for (const [args, what] of [[['pull', 'hf:org/Big-GGUF'], /has 3 models; name one as hf:org\/Big-GGUF:QUANT.*Big-F32/], [['pull', 'hf:org/Big-GGUF:F32'], /may be any of 2 files; name one as hf:org\/Big-GGUF:FILE: /],
     [['analyze', 'hf:org/Big-GGUF:Q5_K_M'], /has no model called Q5_K_M; it has/], [['pull', 'hf:org'], /hf:OWNER\/NAME/], [['pull', 'hf:../x:y'], /hf:OWNER\/NAME/],
     [['pull', 'hf:org/x:../../y'], /hf:OWNER\/NAME/], [['pull', 'model.gguf'], /nothing to download/], [['plan', 'http://elsewhere.invalid/x.gguf'], /--allow-http/], [['plan', 'https://h/x'], /must end in the name of a \.gguf/]])
     says(await run(fresh(), args), 2, what);

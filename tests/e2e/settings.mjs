@@ -63,11 +63,27 @@ test('variables that are no option’s; secrets are not shown', () => {
 });
 
 test('a file that makes no sense is named with its line', () => {
-  for (const [text, why] of [['n-ctx\n', /line 1: a setting is written NAME = VALUE/], ['\n[fly]\n', /line 2: the section \[fly\] does not name a command/], ['what = 1\n', /what/], ['n-ctx = many\n', /many/]]) {
+  for (const [text, why] of [['n-ctx\n', /line 1: a setting is written NAME = VALUE/], ['\n[fly]\n', /line 2: the section \[fly\] does not name a command/], ['what = 1\n', /what/], ['n-ctx = many\n', /many/], ['\nreserve-mib = many\n', /line 2: --reserve-mib: 'many' is not/]]) {
     put(named, text);
     const r = spawnSync(binary, ['plan', '--config', named, '--gpus', 'RTX 3090'], { env: environment(), encoding: 'utf8' });
     ok(r.status === 2 && why.test(r.stderr) && r.stderr.includes(named), `${JSON.stringify(text)}: ${r.status} ${r.stderr}`);
   }
+});
+
+test('what is wrong with a value is said of the place that set it', () => {
+  put(named, 'reserve-mib = many\n');
+  const plan = (args, env) => spawnSync(binary, ['plan', '--config', named, '--gpus', 'RTX 3090', ...args], { env: environment(env), encoding: 'utf8' });
+  equal(plan([], { VRAM_LLM_RESERVE_MIB: 'few' }).stderr.split(': ').slice(1, 4), ['VRAM_LLM_RESERVE_MIB', '--reserve-mib', "'few' is not a number of MiB, like 512\n"]);
+  ok(/^vram-llm: --reserve-mib: 'none'/.test(plan(['--reserve-mib', 'none']).stderr), 'the command line is no place');
+  equal(plan(['--reserve-mib', '512']).status, 0);
+});
+
+test('a variable that no setting has is named, and not its value', () => {
+  const env = environment({ VRAM_LLM_NCTX: 'secret', VRAM_LLM_N_CTX: '4096', VRAM_LLM_CONFINE: 'off', VRAM_LLM_EMPTY: '' });
+  equal(rows(spawnSync(binary, ['doctor', '--config', 'none'], { env, encoding: 'utf8' }).stdout).at(-1), ['VRAM_LLM_NCTX', '(not shown)', '-', 'environment; no setting has this name']);
+  const json = spawnSync(binary, ['doctor', '--config', 'none', '--json'], { env, encoding: 'utf8' }).stdout;
+  equal(JSON.parse(json).unknown_variables, ['VRAM_LLM_NCTX']);
+  ok(!json.includes('secret'), json);
 });
 
 await runAll('settings');

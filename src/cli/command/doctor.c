@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/json.h"
 #include "base/file.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -318,6 +319,14 @@ static void show_settings(struct vr_buf *out, const struct vr_settings *s)
         vr_table_cell(&t, "-");
         vr_table_cell(&t, "environment");
     }
+    for (uint32_t i = 0; i < s->n_unknown; i++) { /* its value may be a secret */
+        any = true;
+        vr_table_row(&t);
+        vr_table_cell(&t, "%s", s->unknown[i]);
+        vr_table_cell(&t, "(not shown)");
+        vr_table_cell(&t, "-");
+        vr_table_cell(&t, "environment; no setting has this name");
+    }
     if (!any) return;
     vr_buf_adds(out, "\n");
     vr_table_print(&t, out);
@@ -347,14 +356,22 @@ static json_t *json_environment(void)
     return all;
 }
 
+static json_t *json_unknown(const struct vr_settings *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->n_unknown; i++) json_array_append_new(list, vr_json_text(s->unknown[i]));
+    return list;
+}
+
 bool vr_cmd_doctor(const struct vr_options *o, struct vr_buf *out, struct vr_err *err)
 {
     VR_AUTO(vr_machine) m = vr_machine_new(err);
     if (!m || !vr_input_machine(o, m, err)) return false;
     if (o->save_machine && !vr_profile_save(o->save_machine, m, err)) return false;
     if (o->json)
-        return vr_json_print(json_pack("{s:s, s:o, s:o, s:o}", "version", VR_VERSION, "machine", vr_json_profile(m),
-                                       "settings", json_settings(o->settings), "environment", json_environment()),
+        return vr_json_print(json_pack("{s:s, s:o, s:o, s:o, s:o}", "version", VR_VERSION, "machine",
+                                       vr_json_profile(m), "settings", json_settings(o->settings), "environment",
+                                       json_environment(), "unknown_variables", json_unknown(o->settings)),
                              out, err);
     vr_show_title(out, "System report");
     show_doctor(out, m, vr_input_is_virtual(o));

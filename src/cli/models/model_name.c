@@ -14,12 +14,23 @@ static bool is_path(const char *word)
            (n > 5 && strcasecmp(word + n - 5, ".gguf") == 0);
 }
 
+/* OWNER/NAME of the hub, as other programs and pages write it; NULL: it reads like none. */
+static const char *hub_name(const char *word)
+{
+    static const char *const hosts[] = { "huggingface.co/", "hf.co/" };
+    for (size_t i = 0; i < VR_COUNT(hosts); i++)
+        if (strncasecmp(word, hosts[i], strlen(hosts[i])) == 0) word += strlen(hosts[i]);
+    const char *slash = strchr(word, '/');
+    return slash && slash != word && slash[1] && !strchr(slash + 1, '/') ? word : NULL;
+}
+
 static bool unknown(const struct vr_catalog *c, const char *word, struct vr_err *err)
 {
-    const char *near = vr_catalog_nearest(c, word);
+    const char *near = vr_catalog_nearest(c, word), *hub = hub_name(word);
     vr_fail(err, VR_EUSAGE, "'%s' is neither a file nor the name of a model on this computer", word);
-    return near ? vr_fail_more(err, "; did you mean %s?", near)
-                : vr_fail_more(err, "; 'vram-llm models' lists those that are");
+    return near  ? vr_fail_more(err, "; did you mean %s?", near)
+           : hub ? vr_fail_more(err, "; on Hugging Face it would be hf:%s", hub)
+                 : vr_fail_more(err, "; 'vram-llm models' lists those that are");
 }
 
 bool vr_model_name_resolve(struct vr_options *o, enum vr_needs needs, struct vr_err *err)

@@ -9,7 +9,8 @@
 /* --- how far a download is --- */
 
 struct teller {
-    const char *name;
+    const char *name, *host;
+    bool begun;    /* there is something to download */
     unsigned told; /* tenths, in the log */
     bool line;     /* one is open on the terminal */
 };
@@ -35,6 +36,8 @@ static void tell(void *ctx, const struct vr_progress *p)
     unsigned percent = (unsigned)(100.0 * (double)p->done_bytes / (double)p->total_bytes);
     vr_fmt_bytes(&done, p->done_bytes);
     vr_fmt_bytes(&all, p->total_bytes);
+    if (!t->begun) vr_log(VR_INFO, "downloading %s (%s) from %s", t->name, all.s, t->host);
+    t->begun = true;
     vr_fmt_bytes(&rate, (uint64_t)p->bytes_per_s);
     time_left(p->left_s, left, sizeof left);
     if (isatty(STDERR_FILENO)) {
@@ -50,10 +53,10 @@ static void tell(void *ctx, const struct vr_progress *p)
 
 bool vr_remote_download(struct vr_elsewhere *e, struct vr_found *found, unsigned n_connections, struct vr_err *err)
 {
-    struct teller t = { .name = found->name ? found->name : e->name };
-    vr_log(VR_INFO, "downloading %s from %s", t.name, e->host);
+    struct teller t = { .name = found->name ? found->name : e->name, .host = e->host };
     bool ok = vr_elsewhere_fetch(e, found, n_connections, tell, &t, err);
     if (t.line) fputs("\r\033[K", stderr);
+    if (ok && !t.begun) vr_log(VR_INFO, "%s was downloaded before", t.name);
     return ok;
 }
 
