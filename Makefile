@@ -273,7 +273,7 @@ $(B)/fuzz/obj/%.o: src/%.c
 	$(call say,FUZZ)
 	$(Q)clang $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -c -o $@ $<
 
-$(B)/fuzz/fuzz_presets: $(patsubst %,$(B)/fuzz/obj/cli/%.o,input/presets options settings)
+$(B)/fuzz/fuzz_presets: $(patsubst %,$(B)/fuzz/obj/cli/%.o,input/presets manual options settings)
 $(FUZZERS): $(B)/fuzz/%: tests/fuzz/%.c $(FUZZ_OBJECTS)
 	@mkdir -p $(@D)
 	$(call say,FUZZ)

@@ -493,22 +493,24 @@ static struct setting best_of_other(const struct chooser *c, const struct vr_out
     return best;
 }
 
-/* The plan for a setting may be another one altogether (on one device, in the other split mode), and by its graph, or
- * by that of the other mode, still larger micro-batches may pay. *s follows. */
-static bool widen_on(struct chooser *c, struct vr_outcome *o, struct setting *s, struct vr_err *err)
+/* The plan for a setting that was taken may be another one altogether (on one device, in the other split mode), and by
+ * its graph, or by that of the other mode, still larger micro-batches may pay. *s follows. */
+static bool widen_on(struct chooser *c, struct vr_outcome *o, bool taken, struct setting *s, struct vr_err *err)
 {
-    for (struct tried t = { .took = true }; t.took;) {
+    struct tried t = { .took = taken };
+    do {
+        const double prompts = o->verdict.price.prefill_tok_s;
+        const enum vr_split_mode mode = o->trial.split_mode;
+        struct setting more = { 0 };
         double other = 0;
-        struct setting more = best_setting(c, o, (uint8_t)(VR_N_WIDER - 1 - s->wider));
+        if (t.took) more = best_setting(c, o, (uint8_t)(VR_N_WIDER - 1 - s->wider));
         if (more.wider == 0) more = best_of_other(c, o, &other);
-        bool own = other == 0, worth = own || other >= FASTER * o->verdict.price.prefill_tok_s;
-        if (!worth || more.wider == 0 || s->wider + more.wider >= VR_N_WIDER) return true;
-        double prompts = o->verdict.price.prefill_tok_s;
-        enum vr_split_mode mode = o->trial.split_mode;
+        if (other > 0 && other < FASTER * prompts) return true;
+        if (more.wider == 0 || s->wider + more.wider >= VR_N_WIDER) return true;
         if (!try_setting(c, &more, o, &t, err)) return false;
         if (o->trial.split_mode != mode) c->other_prompts = prompts;
         if (t.took) s->wider += more.wider, s->loading = more.loading, s->offload_min = more.offload_min;
-    }
+    } while (t.took);
     return true;
 }
 
@@ -528,7 +530,7 @@ static bool choose_setting(struct chooser *c, struct vr_outcome *o, struct vr_er
         if (t.took || s.wider == 0) break;
     }
     if (!t.took) s = was;
-    if (!for_decode(c) && !widen_on(c, o, &s, err)) return false;
+    if (!for_decode(c) && !widen_on(c, o, t.took, &s, err)) return false;
     tell_micro_batch(o, &w, &s, s.loading == was.loading ? o->verdict.price.prefill_tok_s / prompts : 0);
     if (for_decode(c) && s.wider < wanted.wider && wanted_tried.cost > 0)
         tell_not_wider(o, &w, &s, &wanted, &wanted_tried);

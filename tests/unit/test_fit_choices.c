@@ -35,6 +35,31 @@ static const struct vr_reason *reason(const struct vr_outcome *o, enum vr_reason
     return NULL;
 }
 
+/* Who asks for fast prompts gets none that are slower than those who do not, whatever micro-batch each is given. */
+static void test_goal_for_prompts(void **state)
+{
+    (void)state;
+    static const char *const models[] = { "qwen3-30b-a3b", "llama-3.1-8b", "gpt-oss-120b", "gemma-3-27b" };
+    static const char *const on[] = { "2x3090-2x3060", "3090-2060", "RTX 4090,RTX 3090", "2x RTX 5060 Ti 16GB",
+                                      "RTX 3090" };
+    for (size_t i = 0; i < VR_COUNT(models) * VR_COUNT(on); i += EACH / 3 + 1) {
+        struct stage s;
+        double cost[VR_N_GOALS] = { 0 };
+        struct vr_err err = { 0 };
+        (strstr(on[i % VR_COUNT(on)], "RTX") ? on_cards : on_rig)(&s, models[i / VR_COUNT(on)], on[i % VR_COUNT(on)],
+                                                                  8192);
+        for (enum vr_optimize g = 0; g < VR_N_GOALS; g++) {
+            VR_AUTO_OUTCOME o = { 0 };
+            if (!vr_fit_choose(&s.ask, &(struct vr_goal){ .optimize = g }, &everything, &o, &err)) break;
+            cost[g] = o.verdict.cost[VR_OPTIMIZE_PREFILL];
+        }
+        vr_model_free(s.model);
+        if (cost[VR_OPTIMIZE_PREFILL] > cost[VR_OPTIMIZE_DECODE] * 1.0001)
+            fail_msg("%s on %s: %g ms per token of prompt, %g with --optimize decode", models[i / VR_COUNT(on)],
+                     on[i % VR_COUNT(on)], cost[VR_OPTIMIZE_PREFILL], cost[VR_OPTIMIZE_DECODE]);
+    }
+}
+
 /* Every fixture on every rig: within 1 % of the fastest, no more devices, and prompts no slower where the devices are
  * the same. Whatever differs from the first plan has its reason. */
 static void test_all_rigs(void **state)
@@ -384,6 +409,7 @@ static void test_splits_keep_their_experts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goal_for_prompts),
         cmocka_unit_test(test_all_rigs),
         cmocka_unit_test(test_prompts_for_nothing),
         cmocka_unit_test(test_fixed),
