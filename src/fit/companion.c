@@ -28,6 +28,7 @@ struct placing {
     vr_find_fn *find;
     const void *ctx;
     bool twins;
+    bool misplaced;    /* a plan was no use, because of where what the draft head shares is */
     double alone_ms;   /* the model's step without companions */
     double alone_cost; /* and what the goal counts of it */
     enum vr_optimize goal;
@@ -77,7 +78,9 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
     if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
     struct vr_prober prober;
-    if (!vr_prober_open_draft(c->model, a->model, &prober, err)) return false;
+    struct vr_load_params model = vr_fit_params(a);
+    if (!model.context.n_ctx) model.context.n_ctx = a->model->n_ctx_train;
+    if (!vr_prober_open_draft(c->model, a->model, &model.context, &prober, err)) return false;
     VR_AUTO_OUTCOME o = { 0 };
     struct vr_judge_setup setup = vr_outcome_setup(&ask, &prober);
     bool ok = vr_outcome_start(&ask, &o, err) && vr_outcome_judge(&setup, &o, err);
@@ -86,7 +89,7 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
     if (one->n) c->use = o.verdict.devices[0].use;
     c->host = o.verdict.host;
     c->ms = o.verdict.price.step_ms[VR_DECODE];
-    c->prompt_ms = o.verdict.cost[VR_OPTIMIZE_PREFILL];
+    c->prompt_ms = vr_spec_shares_cache(vr_fit_spec(a)) ? 0 : o.verdict.cost[VR_OPTIMIZE_PREFILL];
     return true;
 }
 
@@ -198,6 +201,28 @@ static bool take(struct placing *p, const struct vr_companion *c)
     return false;
 }
 
+static int place_of_layer(const struct vr_verdict *v, uint32_t layer)
+{
+    for (size_t i = 0; i < v->n_devices; i++) {
+        const struct vr_judged *j = &v->devices[i];
+        if (layer >= j->first_layer && layer - j->first_layer < j->n_layers) return j->device;
+    }
+    return HOST;
+}
+
+/* Whether what a draft head shares with the model is where the head is. */
+static bool together(const struct vr_fit_ask *a, const struct vr_outcome *o)
+{
+    uint32_t layers[VR_SHARED_LAYERS];
+    if (!a->head || !vr_head_shares_cache(a->head)) return true;
+    vr_head_cache_layers(a->model, layers);
+    for (size_t i = 0; i < VR_SHARED_LAYERS; i++) {
+        int at = a->context.offload_kqv ? place_of_layer(&o->verdict, layers[i]) : HOST;
+        if (at != a->head_device) return false;
+    }
+    return true;
+}
+
 /* The model beside the companions placed so far and this one. False with VR_OK: they alone are too much. */
 static bool try_place(struct placing *p, const struct vr_outcome *so_far, const struct vr_companion *c,
                       struct vr_outcome *out, struct vr_err *err)
@@ -211,15 +236,19 @@ static bool try_place(struct placing *p, const struct vr_outcome *so_far, const 
     memset(p->left.companions, 0, sizeof p->left.companions);
     p->left.machine = &p->machine;
     p->left.budgets = &p->budgets;
-    for (size_t i = 0; i < so_far->n_companions; i++)
-        if (!take(p, &so_far->companions[i])) return false;
-    if (!take(p, c)) return false;
+    for (size_t i = 0; i <= so_far->n_companions; i++) {
+        const struct vr_companion *one = i < so_far->n_companions ? &so_far->companions[i] : c;
+        if (!take(p, one)) return false;
+        if (one->kind == VR_DRAFT) p->left.head_placed = true, p->left.head_device = one->device;
+    }
     bool ok = p->find(&p->left, p->ctx, out, err);
     p->dry_runs += out->dry_runs;
     memcpy(out->companions, so_far->companions, sizeof out->companions);
     out->n_companions = so_far->n_companions;
     out->companions[out->n_companions++] = *c;
-    return ok;
+    if (!ok || together(&p->left, out)) return ok;
+    p->misplaced = true;
+    return false;
 }
 
 /* Placements that do not fit are compared only with each other. */
@@ -233,6 +262,12 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
     const struct vr_companion *c = &p->tried[0];
     struct vr_num x;
     const char *name = kind == VR_DRAFT ? "draft model" : "vision projector";
+    if (p->misplaced)
+        return vr_fail(err, VR_ENOFIT,
+                       "%s: %s reads the KV cache of the model's last layers, so all of these must be where it is: on "
+                       "one device, or on the host; leave out what splits them (--tensor-split, --n-gpu-layers, "
+                       "--use-fit-params), or the head",
+                       p->a->model->name, c->model->parts[0].path);
     return vr_fail(err, VR_ENOFIT,
                    "%s fits, but not together with its %s (%s), which needs %s MiB on a device or in host memory; try "
                    "a smaller --n-ctx, a smaller %s, or --allow ctx,kv",

@@ -42,7 +42,9 @@ struct vr_fit_ask {
     bool flash_auto;
     bool embeddings;             /* embeddings also from a model that is made for text */
     enum vr_spec spec;           /* who guesses tokens; a draft model among the companions counts without this */
-    const struct vr_model *head; /* a draft head in a file of its own, placed already: it reads the model's layers */
+    const struct vr_model *head; /* a draft head in a file of its own: it reads the model's layers */
+    bool head_placed;            /* … and it is there already: */
+    int head_device;             /* of the machine; -1: the host */
     uint32_t n_draft;            /* how many at a time; 0: as many as pay, up to what is usual for the kind */
     bool tensor_died;            /* split mode tensor is known to end the engine: nobody may choose it but the user */
     bool tensor_off;             /* … and did so just now: not even the user */

@@ -93,7 +93,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for program, str
         vr_buf_addf(out, ":%g", (double)t->loras[i].scale);
     }
     for (size_t i = 0; i < o->n_companions; i++) add_companion(&o->companions[i], ik, out);
-    if (t->spec == VR_SPEC_MTP && !ik)
+    if ((t->spec == VR_SPEC_MTP || t->spec == VR_SPEC_ASSISTANT) && !ik)
         vr_buf_addf(out, " --spec-type draft-mtp --spec-draft-n-max %" PRIu32, t->n_draft);
     if (t->spec == VR_SPEC_EAGLE3 && !ik)
         vr_buf_addf(out, " --spec-type draft-eagle3 --spec-draft-n-max %" PRIu32, t->n_draft);

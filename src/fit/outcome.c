@@ -25,6 +25,7 @@ struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
     p.embeddings = a->embeddings;
     p.spec = vr_fit_spec(a);
     p.draft_head = vr_spec_is_head_file(vr_spec_of_file(a->model->arch));
+    p.shares_cache = p.draft_head && vr_head_shares_cache(a->model);
     if (a->head) p.n_taps = vr_head_taps(a->head, p.taps);
     p.n_draft = a->n_draft;
     p.steer = a->n_draft == 0;

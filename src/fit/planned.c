@@ -471,6 +471,11 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
                               .fill = a->fill,
                               .n_prompt = a->n_prompt,
                               .fixed = w->fixed };
+    if (a->head && a->head_placed && vr_head_shares_cache(a->head)) {
+        vr_head_cache_layers(a->model, s->ask.fixed.anchor.stations);
+        s->ask.fixed.anchor.n = VR_SHARED_LAYERS;
+        s->ask.fixed.anchor.device = a->head_device;
+    }
     if (w->lessons) {
         memcpy(s->known, w->lessons->known, sizeof s->known);
         s->n_known = w->lessons->n_known;

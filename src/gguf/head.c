@@ -25,7 +25,12 @@ size_t vr_head_taps(const struct vr_model *head, uint32_t out[VR_MOST_TAPS])
     return (size_t)e->n;
 }
 
-bool vr_head_shares_input(const struct vr_model *head) { return vr_model_tensor(head, "token_embd.weight") == NULL; }
+bool vr_head_shares_cache(const struct vr_model *head) { return strcmp(head->arch, "gemma4-assistant") == 0; }
+
+bool vr_head_shares_input(const struct vr_model *head)
+{
+    return vr_head_shares_cache(head) || vr_model_tensor(head, "token_embd.weight") == NULL;
+}
 
 /* Those of llama.cpp v0.5.0 whose graphs give out what a layer is given (src/models: t_layer_inp), as wide as their
  * embeddings (qwen4exp's is wider, and the engine aborts). */
@@ -123,10 +128,84 @@ static bool check_map(const struct vr_model *m, const struct vr_model *head, str
     return ok;
 }
 
-bool vr_head_check(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+static bool check_eagle3(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
 {
     if (!gives_layers(m->arch))
         return vr_fail(err, VR_EUSAGE, "%s: the engine does not give out the layers of '%s' models to draft heads",
                        path_of(head), m->arch);
     return check_taps(m, head, err) && check_widths(m, head, err) && check_map(m, head, err);
+}
+
+/* --- heads that read the model's cache --- */
+
+static bool in_window(const struct vr_model *m, uint32_t layer)
+{
+    return vr_model_u64(m, ".attention.sliding_window_pattern", layer, 0) != 0;
+}
+
+/* As the engine does it (llama_model::create_memory): the last two layers, or those that these have theirs from. */
+void vr_head_cache_layers(const struct vr_model *m, uint32_t out[VR_SHARED_LAYERS])
+{
+    uint64_t shared = vr_model_u64(m, ".attention.shared_kv_layers", 0, 0);
+    uint32_t n = shared < m->n_layers ? m->n_layers - (uint32_t)shared : 0;
+    out[0] = n < 2 ? 0 : n - 2;
+    out[1] = n < 2 ? 0 : n - 1;
+}
+
+/* A head of keys and one of values, of layers with a window or without one. */
+static void head_widths(const struct vr_model *m, bool window, uint64_t out[2])
+{
+    uint64_t each = m->layers[0].n_head ? m->n_embd / m->layers[0].n_head : 0;
+    uint64_t k = vr_model_u64(m, ".attention.key_length", 0, each),
+             v = vr_model_u64(m, ".attention.value_length", 0, each);
+    out[0] = window ? vr_model_u64(m, ".attention.key_length_swa", 0, k) : k;
+    out[1] = window ? vr_model_u64(m, ".attention.value_length_swa", 0, v) : v;
+}
+
+/* One of its layers against the layer of the model whose keys and values it reads. */
+static bool check_reader(const struct vr_model *m, const struct vr_model *head, uint32_t layer, struct vr_err *err)
+{
+    const struct vr_layer *l = &head->layers[layer];
+    uint32_t from[VR_SHARED_LAYERS];
+    uint64_t ours[2], theirs[2];
+    bool window = in_window(head, layer);
+    vr_head_cache_layers(m, from);
+    uint32_t n_kv = m->layers[from[window ? 0 : 1]].n_head_kv;
+    head_widths(head, window, ours);
+    head_widths(m, window, theirs);
+    bool same = ours[0] == theirs[0] && ours[1] == theirs[1] && l->n_head_kv == n_kv;
+    if (same && n_kv && l->n_head && l->n_head % n_kv == 0) return true;
+    return vr_fail(err, VR_EUSAGE,
+                   "%s is a head of another model: its layer %" PRIu32 " reads keys of %" PRIu32 " heads with %" PRIu64
+                   " dimensions, and %s keeps those of %" PRIu32 " with %" PRIu64,
+                   path_of(head), layer, l->n_head_kv, ours[0], m->name, n_kv, theirs[0]);
+}
+
+/* The engine takes the last layer but one for one with a window, and the last for one without. */
+static bool check_reads_cache(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    uint32_t from[VR_SHARED_LAYERS];
+    uint64_t hidden = vr_model_u64(head, ".embedding_length_out", 0, 0);
+    vr_head_cache_layers(m, from);
+    if (strcmp(m->arch, "gemma4") != 0 || m->n_layers < 2 || !in_window(m, m->n_layers - 2) ||
+        in_window(m, m->n_layers - 1) || from[0] == from[1] || !in_window(m, from[0]) || in_window(m, from[1]))
+        return vr_fail(err, VR_EUSAGE, "%s is a Gemma 4 assistant, and %s is not a Gemma 4 model", path_of(head),
+                       m->name);
+    if (hidden != m->n_embd || hidden == head->n_embd)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is a head of another model: it reads hidden states of %" PRIu64
+                       " dimensions, those of %s have %" PRIu32,
+                       path_of(head), hidden, m->name, m->n_embd);
+    if (head->n_layers_mtp != head->n_layers)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s: all layers of a Gemma 4 assistant guess, of this one %" PRIu32 " of %" PRIu32,
+                       path_of(head), head->n_layers_mtp, head->n_layers);
+    for (uint32_t i = 0; i < head->n_layers; i++)
+        if (!check_reader(m, head, i, err)) return false;
+    return true;
+}
+
+bool vr_head_check(const struct vr_model *m, const struct vr_model *head, struct vr_err *err)
+{
+    return vr_head_shares_cache(head) ? check_reads_cache(m, head, err) : check_eagle3(m, head, err);
 }

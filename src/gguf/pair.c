@@ -14,23 +14,24 @@
 #define FIRST_COMPARED 5 /* the engine does not look at the first ones: padding and the like are often renamed */
 #define LONGEST_TOKEN  65536
 
-/* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. Of these
- * the first one is used. DSpark's is DFlash's, and it has a tensor more. */
-static const struct {
+/* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. DSpark's
+ * is DFlash's, and it has a tensor more. */
+static const struct half {
     const char *arch, *tensor, *what;
-} halves[] = { { "eagle3", NULL, "an EAGLE-3 head" },
-               { "dflash", "markov_w1.weight", "a DSpark head" },
-               { "dflash", NULL, "a DFlash head" },
-               { "gemma4-assistant", NULL, "a Gemma 4 assistant" } };
+    bool used;
+} halves[] = { { "eagle3", NULL, "an EAGLE-3 head", true },
+               { "gemma4-assistant", NULL, "a Gemma 4 assistant", true },
+               { "dflash", "markov_w1.weight", "a DSpark head", false },
+               { "dflash", NULL, "a DFlash head", false } };
 
 static const char *path_of(const struct vr_model *m) { return m->parts[0].path; }
 
-/* Which one it is, in words; NULL: a whole model. */
-static const char *half(const struct vr_model *m)
+/* Which one it is; NULL: a whole model. */
+static const struct half *half(const struct vr_model *m)
 {
     for (size_t i = 0; i < VR_COUNT(halves); i++)
         if (strcmp(m->arch, halves[i].arch) == 0 && (!halves[i].tensor || vr_model_tensor(m, halves[i].tensor)))
-            return halves[i].what;
+            return &halves[i];
     return NULL;
 }
 
@@ -138,7 +139,7 @@ bool vr_pair_model(const struct vr_model *m, struct vr_err *err)
                        path_of(m));
     if (half(m))
         return vr_fail(err, VR_EUSAGE, "%s is %s, not a model: give the model, and this file with --draft", path_of(m),
-                       half(m));
+                       half(m)->what);
     if (strcmp(m->arch, "clip") != 0) return true;
     return vr_fail(err, VR_EUSAGE,
                    "%s is a vision projector (mmproj), not a model: give the model, and this file with --mmproj",
@@ -150,10 +151,12 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     if (strcmp(draft->arch, "clip") == 0)
         return vr_fail(err, VR_EUSAGE, "%s is a vision projector (mmproj), not a draft model: give it with --mmproj",
                        path_of(draft));
-    bool eagle3 = strcmp(draft->arch, halves[0].arch) == 0;
-    if (half(draft) && !eagle3)
-        return vr_fail(err, VR_EUSAGE, "%s is %s; only complete models and EAGLE-3 heads are supported with --draft",
-                       path_of(draft), half(draft));
+    const struct half *head = half(draft);
+    if (head && !head->used)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is %s; only complete models, EAGLE-3 heads and Gemma 4 assistants are supported with "
+                       "--draft",
+                       path_of(draft), head->what);
     if (is_recurrent(draft))
         return vr_fail(err, VR_EUSAGE,
                        "%s is recurrent: its state cannot be rolled back when drafted tokens are rejected, so it "
@@ -162,9 +165,9 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     if (strcmp(tokenizer_of(m), tokenizer_of(draft)) != 0)
         return vr_fail(err, VR_EUSAGE, "%s cannot be the draft model of %s: its tokenizer is '%s', the model's is '%s'",
                        path_of(draft), m->name, tokenizer_of(draft), tokenizer_of(m));
-    if (eagle3 && !vr_head_check(m, draft, err)) return false;
+    if (head && !vr_head_check(m, draft, err)) return false;
     uint32_t more = m->n_vocab > draft->n_vocab ? m->n_vocab - draft->n_vocab : draft->n_vocab - m->n_vocab;
-    if (more > (eagle3 ? 0 : VR_DRAFT_VOCAB_SLACK)) /* a head's logits are those of the model's tokens */
+    if (more > (head ? 0 : VR_DRAFT_VOCAB_SLACK)) /* a head's logits are those of the model's tokens */
         return vr_fail(err, VR_EUSAGE,
                        "%s cannot be the draft model of %s: its vocabulary has %" PRIu32
                        " tokens, the model's has %" PRIu32 "; use a draft model of the same family",

@@ -12,8 +12,8 @@ bool vr_pair_model(const struct vr_model *m, struct vr_err *err) VR_MUST_CHECK;
 #define VR_DRAFT_VOCAB_SLACK 128
 
 /* Whether `draft` can draft for `m`: an ordinary model with the same vocabulary, as speculative decoding needs it
- * (kind of tokenizer, special tokens, number of tokens within VR_DRAFT_VOCAB_SLACK, the text of each), or an EAGLE-3
- * head of `m` (head.h), with exactly as many tokens. Reads both vocabularies. */
+ * (kind of tokenizer, special tokens, number of tokens within VR_DRAFT_VOCAB_SLACK, the text of each), or a head
+ * of `m` (head.h), with exactly as many tokens. Reads both vocabularies. */
 bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struct vr_err *err) VR_MUST_CHECK;
 
 /* Whether the file is a LoRA adapter, and one of this model: of its architecture, with tensors that match. */

@@ -78,7 +78,7 @@ static bool alike(const struct builder *b, size_t i, size_t j)
     struct vr_kind x, y;
     describe_device(b, &all->items[i], &x);
     describe_device(b, &all->items[j], &y);
-    if (memcmp(&x, &y, sizeof x) != 0) return false;
+    if (memcmp(&x, &y, sizeof x) != 0 || vr_fixed_apart(&b->ask->fixed, (int)di, (int)dj)) return false;
     if (memcmp(&b->ask->speeds->places[di], &b->ask->speeds->places[dj], sizeof(struct vr_speed)) != 0) return false;
     for (size_t k = 0; k < all->n; k++) {
         size_t dk = all->items[k].device;

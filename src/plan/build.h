@@ -46,6 +46,13 @@ struct vr_fixed_override {
     int device;
 };
 
+/* Stations that something beside the model needs on one device of the machine, or on the host (-1). */
+struct vr_anchor {
+    uint32_t stations[2];
+    size_t n; /* 0: it does not matter where they are */
+    int device;
+};
+
 /* What the user fixed; zeroed: nothing. */
 struct vr_fixed {
     bool has_gpu_layers;
@@ -56,6 +63,7 @@ struct vr_fixed {
     bool split_mode;       /* the planner may not choose it */
     const struct vr_fixed_override *overrides;
     size_t n_overrides;
+    struct vr_anchor anchor; /* not the user's, but as firm */
 };
 
 struct vr_plan;

@@ -15,6 +15,11 @@
 bool vr_fixed_order(const struct vr_fixed *f) { return f->order || f->n_split > 0; }
 bool vr_fixed_single(const struct vr_fixed *f) { return f->n_split > 0 || f->n_overrides > 0; }
 
+bool vr_fixed_apart(const struct vr_fixed *f, int device, int other)
+{
+    return f->anchor.n && (f->anchor.device == device) != (f->anchor.device == other);
+}
+
 static char *translate(struct vr_arena *arena, const char *pattern)
 {
     size_t n = strlen(pattern);
@@ -116,7 +121,28 @@ static bool split_fine(const struct vr_fixed *f, size_t n_devices, struct vr_err
     return true;
 }
 
-bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_err *err)
+/* What it leaves of what is allowed already may be nothing. */
+static bool apply_anchor(const struct vr_ask *ask, struct vr_built *built, struct vr_err *err)
+{
+    const struct vr_anchor *a = &ask->fixed.anchor;
+    struct vr_problem *p = &built->problem;
+    uint32_t bit = a->device < 0 ? UINT32_C(1) << VR_ON_HOST : 0;
+    for (uint32_t d = 0; d < p->n_devices && a->device >= 0; d++)
+        if (built->devices[d] == a->device) bit = UINT32_C(1) << vr_problem_kind_of(p, d);
+    for (size_t i = 0; i < a->n; i++) {
+        uint32_t *allow = &p->allow[a->stations[i]];
+        if (a->stations[i] >= p->n_stations)
+            return vr_fail(err, VR_EINTERNAL, "an anchor that the model does not have");
+        *allow = *allow ? *allow & bit : bit;
+        if (!*allow)
+            return vr_fail(err, VR_ENOFIT,
+                           "%s does not fit: what the user fixed keeps layer %" PRIu32 " from where its draft head is",
+                           ask->model->name, a->stations[i]);
+    }
+    return true;
+}
+
+static bool apply_split(const struct vr_ask *ask, struct vr_built *built, struct vr_err *err)
 {
     const struct vr_fixed *f = &ask->fixed;
     struct vr_problem *p = &built->problem;
@@ -140,4 +166,9 @@ bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_
         for (uint32_t i = 0; i < counts[d]; i++) p->allow[s++] = UINT32_C(1) << d;
     }
     return true;
+}
+
+bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_err *err)
+{
+    return apply_split(ask, built, err) && apply_anchor(ask, built, err);
 }

@@ -29,8 +29,10 @@ uint32_t vr_targets_mask(int target);
 /* Whether devices must come in the order of the budgets, and whether each is a kind of its own. */
 bool vr_fixed_order(const struct vr_fixed *f);
 bool vr_fixed_single(const struct vr_fixed *f);
+/* Whether two devices of the machine may not be exchanged, because something is anchored on one of them. */
+bool vr_fixed_apart(const struct vr_fixed *f, int device, int other);
 
-/* Narrows p->allow by n_gpu_layers and the split. */
+/* Narrows p->allow by n_gpu_layers, the split and the anchor. */
 bool vr_fixed_apply(const struct vr_ask *ask, struct vr_built *built, struct vr_err *err) VR_MUST_CHECK;
 
 #endif

@@ -18,6 +18,8 @@ const seer = makeModel('seer', '--layers', 6, '--embd', 64, '--arch', 'qwen2vl')
 const guesser = makeModel('guesser', '--arch', 'qwen35', '--mtp', 1, '--layers', 9, '--embd', 256, '--ff', 1024);
 const quad = ['--layers', 6, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 4, '--vocab', 2048];
 const target = makeModel('target', ...quad), eagle = makeModel('eagle', ...quad, '--arch', 'eagle3', '--known', 1000), eagle_own = makeModel('eagle_own', ...quad, '--arch', 'eagle3', '--own-input', '--type', 'q8_0');
+const g4 = ['--layers', 9, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 2, '--vocab', 2048, '--window', 128], gemma = makeModel('gemma', ...g4, '--arch', 'gemma4'), assistant = makeModel('assistant', ...g4, '--arch', 'gemma4-assistant');
+const gemma_shared = makeModel('gemma_shared', ...g4, '--arch', 'gemma4', '--shared-kv', 3, '--type', 'q8_0');
 const mmproj = makeMmproj('mmproj', '--width', 64);
 
 const three = ['--machine', machine(24, 18, 22), '--reserve-mib', '1'];
@@ -67,6 +69,13 @@ const rows = {
   'an EAGLE-3 head of a hybrid model': [makeModel('hybrid', '--arch', 'qwen35', '--layers', 9, '--embd', 256, '--ff', 1024, '--vocab', 2048), [...roomy, '--draft', eagle, '--n-seq', '2']],
   'an EAGLE-3 head, some layers on the host': [target, [...roomy, '--draft', eagle_own, '--n-gpu-layers', '4', '--n-ubatch', '64']],
   'an EAGLE-3 head, the host alone': [target, [...none, '--draft', eagle, '--n-seq', '3', '--n-ubatch', '256']],
+  'a Gemma 4 assistant': [gemma, [...roomy, '--draft', assistant]],
+  'a Gemma 4 assistant, six sequences, two cards': [gemma, ['--machine', machine(60, 60), '--reserve-mib', '1', '--draft', assistant, '--n-seq', '6', '--n-ctx', '12288', '--n-ubatch', '64']],
+  'a Gemma 4 assistant, cards that are nearly full': [gemma, [...three, '--draft', assistant, '--n-ubatch', '64', '--n-ctx', '8192']],
+  'a Gemma 4 assistant, three equal cards, no flash attention': [gemma, ['--machine', machine(20, 20, 20), '--reserve-mib', '1', '--draft', assistant, '--n-ubatch', '64', '--flash-attn', 'off', '--n-seq', '3']],
+  'a Gemma 4 assistant, a quantized cache': [gemma_shared, [...roomy, '--draft', assistant, '--n-seq', '2', '--cache-type-k', 'q8_0', '--cache-type-v', 'q4_0', '--flash-attn', 'on']],
+  'a Gemma 4 assistant, some layers on the host': [gemma_shared, [...roomy, '--draft', assistant, '--n-gpu-layers', '7', '--n-ubatch', '64', '--n-seq', '2']],
+  'a Gemma 4 assistant, the host alone': [gemma, [...none, '--draft', assistant, '--n-seq', '3', '--n-ubatch', '256']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 

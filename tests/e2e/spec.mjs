@@ -7,6 +7,7 @@ const shape = ['--embd', 128, '--ff', 256, '--type', 'f32', '--calm', '--templat
 const hybrid = makeModel('hybrid', '--arch', 'qwen35', '--mtp', 1, ...shape), plain = makeModel('plain', ...shape), recurrent = makeModel('recurrent', '--arch', 'mamba');
 const family = [...shape, '--layers', 6, '--heads', 4, '--kv', 4, '--family'], calm = makeModel('calm', ...family);
 const eagle = makeModel('eagle', ...family, '--arch', 'eagle3'), eagle400 = makeModel('eagle400', ...family, '--arch', 'eagle3', '--known', 400, '--own-input');
+const gemma = makeModel('gemma', ...family, '--arch', 'gemma4', '--kv', 2, '--window', 64), assistant = makeModel('assistant', ...family, '--arch', 'gemma4-assistant', '--kv', 2);
 const exact = ['--n-ctx', '2048', '--n-seq', '2', '--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
 const base = { prompt: 'once upon a time and once more', max_tokens: 120, temperature: 0, ignore_eos: true, cache_prompt: false };
 const texts = (r) => r.choices.map((c) => [c.text ?? c.message, c.finish_reason]);
@@ -61,13 +62,16 @@ await test('a trained head: more than half of its guesses are right, on its own 
   await without.stop();
   await fixed.stop();
 });
-{
-  const alone = await up(calm, [...exact, '--spec', 'off']);
-  // right are 505 of 862 guesses and 346 of 1337 (by common_speculative of llama.cpp 510 of 870 and 347 of 1350, which ends a step later); of the first 434 of 1069 with hidden states of another row
-  for (const [who, head, least, args] of [['an EAGLE-3 head', eagle, 0.54, []], ['one on a card, that knows some of the tokens', eagle400, 0.24, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]) {
-    const s = await up(calm, [...exact, '--draft', head, '--n-draft', '3', ...args]);
-    await same_texts(who, alone, s);
-    await test(`${who}: is right at times`, async () => {
+// EAGLE-3: right are 505 of 862 guesses and 346 of 1337 (by common_speculative of llama.cpp 510 of 870 and 347 of 1350, which ends a step later); of the first 434 of 1069 with hidden states of another row
+for (const [who, target, kind, heads] of [
+  ['an EAGLE-3 head', calm, 'eagle3', [['', eagle, 0.54, []], [' on a card, that knows some of the tokens', eagle400, 0.24, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]],
+  ['a Gemma 4 assistant', gemma, 'assistant', [['', assistant, 0.5, []], [' on a card', assistant, 0.5, ['--spec', 'assistant', '--reserve-mib', '1', '--machine', machine(200)]]]],
+]) {
+  const alone = await up(target, [...exact, '--spec', 'off']);
+  for (const [where, head, least, args] of heads) {
+    const s = await up(target, [...exact, '--draft', head, '--n-draft', '3', ...args]);
+    await same_texts(who + where, alone, s);
+    await test(`${who}${where}: is right at times`, async () => {
       let accepted = 0, rejected = 0;
       for (const prompt of [base.prompt, 'a card and another', 'the end', 'tell me']) {
         const d = (await s.post('/v1/completions', { ...base, prompt, max_tokens: 200 })).usage.completion_tokens_details;
@@ -75,13 +79,13 @@ await test('a trained head: more than half of its guesses are right, on its own 
         rejected += d.rejected_prediction_tokens;
       }
       must(accepted / (accepted + rejected) > least, `${accepted} of ${accepted + rejected}`);
-      same((await s.get('/api/status')).engine.ready.spec, 'eagle3');
-      same((await s.get('/api/plan')).speculation.kind, 'eagle3');
+      same((await s.get('/api/status')).engine.ready.spec, kind);
+      same((await s.get('/api/plan')).speculation.kind, kind);
     });
     await s.stop();
   }
-  const s = await up(calm, ['--n-ctx', '1024', '--n-seq', '2', '--reserve-mib', '1', '--machine', machine(200), '--draft', eagle]);
-  await test('an EAGLE-3 head: steered while it serves', async () => {
+  const s = await up(target, ['--n-ctx', '1024', '--n-seq', '2', '--reserve-mib', '1', '--machine', machine(200), '--draft', heads[0][1]]);
+  await test(`${who}: steered while it serves`, async () => {
     await Promise.all([1, 2, 3].map((i) => s.post('/v1/completions', { ...base, prompt: `${i} ${base.prompt}` })));
     must(await s.metric('drafted_tokens_total') > 0, 'no guesses');
   });
@@ -111,10 +115,15 @@ for (const [what, model, args, says] of [
   ['a head in split mode tensor', hybrid, ['--spec', 'mtp', '--split-mode', 'tensor', '--machine', machine(200, 200)], /--spec mtp does not work with --split-mode tensor/],
   ['a recurrent model', recurrent, ['--spec', 'ngram'], /keeps no earlier states of 'mamba' models/],
   ['two kinds', plain, ['--spec', 'ngram', '--draft', plain], /contradict each other/],
-  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3 or ngram|auto\|off\|draft\|mtp\|eagle3\|ngram/],
+  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|assistant\|ngram/],
   ['an EAGLE-3 head of a wider model', plain, ['--draft', makeModel('wide', ...shape, '--embd', 256, '--arch', 'eagle3', '--kv', 4)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
   ['of a deeper one', plain, ['--draft', makeModel('deep', ...shape, '--layers', 12, '--arch', 'eagle3', '--kv', 4)], /it reads layer 6, and tiny has 6|it reads layer 11, and tiny has 6/],
   ['of one with more tokens', plain, ['--draft', makeModel('words', ...shape, '--vocab', 600, '--arch', 'eagle3', '--kv', 4)], /its vocabulary has 600 tokens, the model's has 512/],
+  ['a Gemma 4 assistant of a model with other heads', gemma, ['--draft', makeModel('heads', ...family, '--arch', 'gemma4-assistant')], /its layer 0 reads keys of 4 heads with 32 dimensions, and tiny keeps those of 2 with 32/],
+  ['of a wider one', gemma, ['--draft', makeModel('wide4', ...family, '--arch', 'gemma4-assistant', '--kv', 2, '--embd', 256)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
+  ['of no Gemma 4', calm, ['--draft', assistant], /is a Gemma 4 assistant, and tiny is not a Gemma 4 model/],
+  ['a Gemma 4 assistant in split mode tensor', gemma, ['--draft', assistant, '--split-mode', 'tensor', '--machine', machine(200, 200)], /a Gemma 4 assistant does not work with --split-mode tensor/],
+  ['one kind of head as another', gemma, ['--spec', 'eagle3', '--draft', assistant], /--spec eagle3 needs an EAGLE-3 head of the model: --draft FILE; the one that is given is a Gemma 4 assistant/],
   ['an EAGLE-3 head in split mode tensor', calm, ['--draft', eagle, '--split-mode', 'tensor', '--machine', machine(200, 200)], /an EAGLE-3 head does not work with --split-mode tensor/],
   ['a head that shares token embeddings which are on a card', calm, ['--draft', eagle, '--override-tensor', 'token_embd=CUDA0', '--machine', machine(200)], /uses the token embeddings of the model, which must stay on the host/],
   ['of a model whose layers the engine keeps to itself', makeModel('phi', '--arch', 'phi3', '--embd', 128), ['--draft', eagle], /does not give out the layers of 'phi3' models/],

@@ -499,6 +499,43 @@ static json_t *eagle3_case(json_t *rig, size_t i)
     return c;
 }
 
+/* A Gemma 4 model that gives out hidden states, or (every other one) an assistant, on the device of its last layers. */
+static json_t *assistant_case(json_t *rig, size_t i)
+{
+    static const int shapes[][5] = { { 30, 2048, 16, 8, 2112 }, { 12, 1536, 8, 1, 6144 }, { 6, 384, 3, 3, 992 } };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256], assistant[256], *rest;
+    bool head = chance(60);
+    int shared = s[0] > 6 ? 3 * (int)draw(3) : 0;
+    name_made(name, "gemma4", s);
+    snprintf(name + strlen(name), sizeof(name) - strlen(name), " --shared-kv %d --window %d", shared,
+             chance(50) ? 512 : 1024);
+    rest = strchr(name + strlen("made:--arch "), ' ');
+    snprintf(assistant, sizeof(assistant), "made:--arch gemma4-assistant%s", rest);
+    json_t *c = json_pack("{sisssO}", "id", (int)i, "model", head ? assistant : name, "devices", rig);
+    int n_seq = add_guesser_context(c), n_devices = (int)json_array_size(rig);
+    add_bool(c, "kv_unified", false, 25);
+    if (chance(30) && !strcmp(json_string_value(json_object_get(c, "flash")), "on"))
+        json_object_set_new(c, "type_k", json_string("q8_0"));
+    if (!head) {
+        add_placement(c, add_order(c, (size_t)n_devices), (size_t)s[0]);
+        add_bool(c, "pipeline", true, 25);
+        json_object_set_new(c, "states", json_true());
+        json_object_set_new(c, "n_outputs", json_integer(4 * n_seq));
+        return c;
+    }
+    /* the first layers elsewhere, as many as do not share their cache with it */
+    int last = (int)draw((uint64_t)n_devices), first = (last + 1) % n_devices,
+        n = (int)draw((uint64_t)(s[0] - shared - 1));
+    json_t *beside = json_pack("{sss[i]}", "model", name, "order", last);
+    if (first != last && n)
+        beside = json_pack("{sss[ii]s[ii]}", "model", name, "order", first, last, "split", n, s[0] + 1 - n);
+    json_object_set_new(c, "draft", json_integer(1));
+    json_object_set_new(c, "order", json_pack("[i]", last));
+    json_object_set_new(c, "beside", beside);
+    return c;
+}
+
 /* Whole, on one device; its cache is f16 whatever the other model has. */
 static json_t *draft_case(json_t *rig, size_t i)
 {
@@ -523,7 +560,8 @@ bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed)
         state = seed * 0x2545f4914f6cdd1du + i;
         state = draw(UINT64_MAX);
         json_t *rig = rigs[i % n_rigs],
-               *(*const makers[])(json_t *, size_t) = { head_case, tapped_case, draft_case, head_case, eagle3_case };
+               *(*const makers[])(json_t *, size_t) = { head_case, tapped_case, draft_case,
+                                                        head_case, eagle3_case, assistant_case };
         json_t *c = makers[i / n_rigs % COUNT(makers)](rig, i);
         json_dumpf(c, stdout, JSON_COMPACT);
         putchar('\n');

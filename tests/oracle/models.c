@@ -108,6 +108,7 @@ void oracle_models_close(struct oracle_models *m)
     }
     json_object_foreach(m->published, name, model) drop(m, json_string_value(json_object_get(model, "file")));
     drop(m, "made.gguf");
+    drop(m, "beside.gguf");
     rmdir(m->dir);
     json_decref(m->index);
     json_decref(m->published);

@@ -181,6 +181,10 @@ static llama_model *load(const target &t, json_t *c, const char *path, const std
     static std::vector<float> split(16, 0.0f);
     static std::vector<std::string> patterns;
     static std::vector<llama_model_tensor_buft_override> overrides;
+    order.clear();
+    split.assign(16, 0.0f);
+    patterns.clear();
+    overrides.clear();
     size_t i;
     json_t *v, *list = json_object_get(c, "order");
     for (i = 0; i < (list ? json_array_size(list) : machine.size()); i++)
@@ -411,20 +415,48 @@ static llama_context *make_head(json_t *c, llama_context *ctx)
     return head;
 }
 
+/* The model whose cache an assistant reads, placed as the case says. */
+static llama_context *load_beside(const target &t, json_t *c, const std::vector<ggml_backend_dev_t> &machine)
+{
+    json_t *beside = json_object_get(c, "beside"), *all = json_deep_copy(c);
+    json_object_update(all, beside);
+    llama_model *model = load(t, all, json_string_value(json_object_get(beside, "path")), machine);
+    llama_context *ctx = model ? make_context(all, model) : nullptr;
+    if (!ctx) throw std::string(notes->error[0] ? notes->error : "no model beside the head");
+    llama_set_embeddings_nextn(ctx, true, false);
+    json_decref(all);
+    return ctx;
+}
+
+/* And the assistant: a row for each sequence. */
+static llama_context *make_assistant(json_t *c, llama_model *head, llama_context *model)
+{
+    llama_context_params p = context_params(c);
+    p.n_batch = p.n_ubatch = p.n_outputs_max = p.n_seq_max;
+    p.type_k = p.type_v = GGML_TYPE_F16;
+    p.n_ctx = llama_n_ctx(model);
+    p.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    p.ctx_other = model;
+    json_object_set_new(c, "n_outputs", json_integer(p.n_seq_max));
+    return llama_init_from_model(head, p);
+}
+
 static void run_guesser_case(const target &t, json_t *c, const char *path, json_t *answer)
 {
     std::vector<oracle_device> devices = get_devices(c);
     if (t.vgpu) return oracle_probe(c, path, devices.data(), devices.size(), answer);
     std::vector<ggml_backend_dev_t> machine = add_devices(t, devices);
     std::vector<bytes> sum(machine.size() + 1);
+    llama_context *beside = json_object_get(c, "beside") ? load_beside(t, c, machine) : nullptr;
     llama_model *model = load(t, c, path, machine);
     if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");
-    llama_context *ctx = make_context(c, model);
+    llama_context *ctx = beside ? make_assistant(c, model, beside) : make_context(c, model);
     if (!ctx) throw std::string(notes->error[0] ? notes->error : "no context");
     json_t *unused = json_object();
     bool guesses = get_int(c, "guesses", 0);
     if (guesses) llama_set_embeddings_nextn(ctx, true, false);
-    if (get_int(c, "eagle3", 0)) llama_set_embeddings_nextn(ctx, true, true);
+    if (get_int(c, "states", 0)) llama_set_embeddings_nextn(ctx, true, false);
+    if (beside || get_int(c, "eagle3", 0)) llama_set_embeddings_nextn(ctx, true, true);
     json_t *tap;
     size_t k;
     json_array_foreach(json_object_get(c, "taps"), k, tap)
@@ -454,7 +486,7 @@ static void run_case(const target &t, json_t *c, const char *path, json_t *answe
 {
     setenv("GGML_OP_OFFLOAD_MIN_BATCH", std::to_string(get_int(c, "offload_min", 32)).c_str(), 1);
     if (is_tensor(c)) return run_tensor_case(t, c, path, answer);
-    if (get_int(c, "guesses", 0) || get_int(c, "draft", 0) || json_object_get(c, "taps"))
+    if (get_int(c, "guesses", 0) || get_int(c, "draft", 0) || get_int(c, "states", 0) || json_object_get(c, "taps"))
         return run_guesser_case(t, c, path, answer);
     std::vector<ggml_backend_dev_t> machine = add_devices(t, get_devices(c));
     llama_model *model = load(t, c, path, machine);
@@ -661,9 +693,17 @@ static void run_line(const options &o, struct oracle_models *models, const char 
     bool both = o.run == "both", on[2] = { both || o.run == "cuda", both || o.run == "vgpu" };
     json_t *c = json_loads(line, 0, nullptr), *answers[2] = { nullptr, nullptr };
     const char *name = json_string_value(json_object_get(c, "model"));
+    json_t *beside = json_object_get(c, "beside");
+    const char *other = json_string_value(json_object_get(beside, "model"));
     char path[1024];
     child children[2];
-    if (!name || !oracle_models_path(models, o.fixtures.c_str(), name, path, sizeof(path))) {
+    bool found = name;
+    if (found && other && (found = oracle_models_path(models, o.fixtures.c_str(), other, path, sizeof(path)))) {
+        std::string kept = std::string(models->dir) + "/beside.gguf"; /* what is made next has the same name */
+        found = rename(path, kept.c_str()) == 0;
+        json_object_set_new(beside, "path", json_string(kept.c_str()));
+    }
+    if (!found || !oracle_models_path(models, o.fixtures.c_str(), name, path, sizeof(path))) {
         fprintf(stderr, "not a case: %s", line);
         sum->n_differ++;
         json_decref(c);

@@ -100,13 +100,19 @@ void oracle_probe(void *oracle_case, const char *path, const struct oracle_devic
     bool draft = number(c, "draft", 0);
     if (number(c, "eagle3", 0)) p->spec = VR_SPEC_EAGLE3;
     json_array_foreach(json_object_get(c, "taps"), i, v) p->taps[p->n_taps++] = (uint32_t)json_integer_value(v);
+    json_t *beside = json_object_get(c, "beside");
+    if (beside || number(c, "states", 0)) p->spec = VR_SPEC_ASSISTANT;
+    struct vr_context context = p->context;
     if (draft) *p = vr_draft_params(p, &specs[only]);
 
     struct vr_err err = { 0 };
     struct vr_prober prober;
     struct vr_proof proof = { 0 };
     VR_AUTO(vr_model) m = vr_model_open(path, &err);
-    if (!m || !vr_prober_open(m, &prober, &err) || !vr_probe(&prober, &t, &proof, &err)) {
+    VR_AUTO(vr_model) other = beside ? vr_model_open(json_string_value(json_object_get(beside, "path")), &err) : NULL;
+    bool open = m && (!beside || other) &&
+                (other ? vr_prober_open_draft(m, other, &context, &prober, &err) : vr_prober_open(m, &prober, &err));
+    if (!open || !vr_probe(&prober, &t, &proof, &err)) {
         json_object_set_new(answer, "error", json_string(err.msg));
         return;
     }

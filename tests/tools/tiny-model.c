@@ -3,9 +3,9 @@
  *
  *     tiny-model OUT [--layers 6] [--embd 128] [--heads 4] [--kv 2] [--ff 256] [--experts 0] [--used 2] [--vocab 512]
  *                    [--ctx 8192] [--type f16] [--template tools|think|none|{{Jinja}}] [--embedding] [--seed 1]
- *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|qwen35|mamba|deepseek2] [--window 512] [--hollow]
+ *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|gemma4|qwen35|mamba|deepseek2] [--window 512] [--hollow]
  *                    [--no-tokenizer] [--pre gpt-2] [--rerank none|TEMPLATE] [--lora RANK] [--fim] [--mtp 0] [--calm]
- *                    [--family] [--known 0] [--own-input]
+ *                    [--family] [--known 0] [--own-input] [--shared-kv 0]
  *
  * The architectures are one of each kind of memory: attention, the same with positions of three dimensions, sliding
  * window, hybrid (a recurrent state in two of three layers), recurrent, and MLA.
@@ -20,7 +20,10 @@
  * --arch eagle3 makes an EAGLE-3 head for a model with the same options. With --calm --family it looks a token up, pays
  * attention to that and says what the model's output says of it, as calm layers do. It knows the first --known tokens
  * (0: all), and has token embeddings of its own with --own-input. Its keys and values need as many heads as its
- * queries. */
+ * queries.
+ * --arch gemma4-assistant makes an assistant for a gemma4 model with the same options, whose last --shared-kv layers
+ * have no keys and values of their own. It is twice as wide as the model, whose hidden states it hardly looks at when
+ * calm: it, too, says what the model's output says of a token. */
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +36,7 @@
 #include <gguf.h>
 
 static struct {
-    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known;
+    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known, shared_kv;
     const char *type, *template, *arch, *pre, *rerank;
     bool embedding, hollow, no_tokenizer, fim, calm, family, own_input;
 } opt = { .layers = 6,
@@ -117,14 +120,20 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
                  : strstr(name, "attn_v.")                            ? 1
                  : strstr(name, "attn_output.")                       ? 4
                                                                       : 0;
-    float *row = malloc((size_t)a * sizeof *row);
+    bool assistant = opt.calm && strcmp(opt.arch, "gemma4-assistant") == 0;
+    bool half = assistant && (strstr(name, "output_norm") || strstr(name, "token_embd")); /* the model's, and nothing */
+    bool gemma = assistant || (opt.calm && strcmp(opt.arch, "gemma4") == 0);
+    float *row = calloc((size_t)a, sizeof *row);
     for (int64_t r = 0; row && r < rows; r++) {
-        for (long i = 0; i < a; i++) {
+        for (long i = 0; i < (half ? a / 2 : a); i++) {
             m->random = m->random * 1664525u + 1013904223u;
             float noise = (float)(m->random >> 8) / (float)(1 << 24) - 0.5f;
             if (opt.calm && (branch || joint)) noise *= 0.08f / sqrtf((float)opt.embd); /* as little for wide ones */
             row[i] = decay ? -0.02f * (1 + noise) : b == 0 ? 1 + noise / 8 : noise / sqrtf((float)a) * 4;
+            if (gemma && strstr(name, ".post_")) row[i] /= 16; /* what a branch adds */
         }
+        if (assistant && strstr(name, "pre_projection")) /* the token's embedding, and little noise */
+            for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i == r && i < opt.embd ? 1 : 0);
         if (opt.calm && joint && r < a) row[r] += 1;               /* the token's embedding comes first */
         if (eagle && (self > 0 || strcmp(name, "fc.weight") == 0)) /* an identity, and little noise */
             for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i == r ? self : 0);
@@ -170,24 +179,29 @@ static void add_ffn(struct maker *m, long il)
         { "ffn_gate_exps", m->type, opt.embd, opt.ff, e, e > 0 },
         { "ffn_up_exps", m->type, opt.embd, opt.ff, e, e > 0 },
         { "ffn_down_exps", m->type, opt.ff, opt.embd, e, e > 0 },
-        { "post_ffw_norm", GGML_TYPE_F32, opt.embd, 0, 0, is_arch("gemma3") },
+        { "post_ffw_norm", GGML_TYPE_F32, opt.embd, 0, 0, is_arch("gemma3") || is_arch("gemma4") },
     };
     ADD_ROWS(m, il, rows);
 }
 
+/* Gemma 4: from the end, every third layer attends to everything, with heads twice as wide. */
+static bool in_window(long il) { return (opt.layers - 1 - il) % 3 != 0; }
+
 static void add_attention(struct maker *m, long il)
 {
-    long head = opt.embd / opt.heads, kv = head * opt.kv;
-    bool gated = is_arch("qwen35"), normed = gated || is_arch("gemma3") || is_arch("qwen3"), fused = is_arch("phi3");
+    bool gemma4 = is_arch("gemma4"), keys = !gemma4 || il < opt.layers - opt.shared_kv;
+    long head = opt.embd / opt.heads * (gemma4 && !in_window(il) ? 2 : 1), kv = head * opt.kv, all = head * opt.heads;
+    bool gated = is_arch("qwen35"), fused = is_arch("phi3");
+    bool normed = gated || is_arch("gemma3") || gemma4 || is_arch("qwen3");
     const struct row rows[] = {
         { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
-        { "attn_q", m->type, opt.embd, opt.embd * (gated ? 2 : 1), 0, !fused },
-        { "attn_k", m->type, opt.embd, kv, 0, !fused },
-        { "attn_v", m->type, opt.embd, kv, 0, !fused },
+        { "attn_q", m->type, opt.embd, all * (gated ? 2 : 1), 0, !fused },
+        { "attn_k", m->type, opt.embd, kv, 0, !fused && keys },
+        { "attn_v", m->type, opt.embd, kv, 0, !fused && keys },
         { "attn_qkv", m->type, opt.embd, opt.embd + 2 * kv, 0, fused },
-        { "attn_output", m->type, opt.embd, opt.embd, 0, true },
+        { "attn_output", m->type, all, opt.embd, 0, true },
         { "attn_q_norm", GGML_TYPE_F32, head, 0, 0, normed },
-        { "attn_k_norm", GGML_TYPE_F32, head, 0, 0, normed },
+        { "attn_k_norm", GGML_TYPE_F32, head, 0, 0, normed && keys },
         { "post_attention_norm", GGML_TYPE_F32, opt.embd, 0, 0, normed && !is_arch("qwen3") },
     };
     ADD_ROWS(m, il, rows);
@@ -360,12 +374,34 @@ static void add_sections(struct gguf_context *g) /* positions of three dimension
     gguf_set_arr_data(g, name, GGUF_TYPE_INT32, sections, 4);
 }
 
+/* Gemma 4, and its assistant of two layers. */
+static void add_windows(struct gguf_context *g)
+{
+    long head = opt.embd / opt.heads, n = is_arch("gemma4") ? opt.layers : 2;
+    bool windows[512];
+    char name[96];
+    if (n > 512) fail("too many layers");
+    for (long il = 0; il < n; il++) windows[il] = is_arch("gemma4") ? in_window(il) : il == 0;
+    snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", opt.arch);
+    gguf_set_arr_data(g, name, GGUF_TYPE_BOOL, windows, (size_t)n);
+    set_u32(g, "attention.sliding_window", opt.window);
+    set_u32(g, "attention.key_length", 2 * head);
+    set_u32(g, "attention.value_length", 2 * head);
+    set_u32(g, "attention.key_length_swa", head);
+    set_u32(g, "attention.value_length_swa", head);
+    set_u32(g, "rope.dimension_count", 2 * head);
+    set_u32(g, "rope.dimension_count_swa", head);
+    set_u32(g, "attention.shared_kv_layers", opt.shared_kv);
+    if (is_arch("gemma4")) set_u32(g, "embedding_length_per_layer_input", 0);
+}
+
 /* What an architecture has besides. */
 static void add_own_settings(struct gguf_context *g)
 {
     bool mamba = is_arch("mamba"), delta = is_arch("qwen35");
     if (is_arch("qwen2vl") || delta) add_sections(g);
     if (is_arch("gemma3")) set_u32(g, "attention.sliding_window", opt.window);
+    if (is_arch("gemma4") || is_arch("gemma4-assistant")) add_windows(g);
     if (delta) set_u32(g, "full_attention_interval", EVERY);
     if (delta) set_u32(g, "ssm.group_count", KEY_HEADS);
     if (delta || mamba) {
@@ -469,6 +505,39 @@ static void add_eagle3(struct maker *m)
     add(m, "output.weight", m->type, opt.embd, known, 0);
 }
 
+/* Two layers, one with a window and one without, which read the model's keys and values. */
+static void add_assistant(struct maker *m)
+{
+    long width = 2 * opt.embd;
+    set_u32(m->gguf, "block_count", 2);
+    set_u32(m->gguf, "nextn_predict_layers", 2);
+    set_u32(m->gguf, "embedding_length", width);
+    set_u32(m->gguf, "embedding_length_out", opt.embd);
+    add(m, "nextn.pre_projection.weight", m->type, 2 * opt.embd, width, 0);
+    add(m, "nextn.post_projection.weight", m->type, width, opt.embd, 0);
+    add(m, "rope_freqs.weight", GGML_TYPE_F32, opt.embd / opt.heads, 0, 0);
+    for (long il = 0; il < 2; il++) {
+        long head = opt.embd / opt.heads * (il ? 2 : 1), all = head * opt.heads;
+        const struct row rows[] = {
+            { "attn_norm", GGML_TYPE_F32, width, 0, 0, true },
+            { "attn_q", m->type, width, all, 0, true },
+            { "attn_output", m->type, all, width, 0, true },
+            { "attn_q_norm", GGML_TYPE_F32, head, 0, 0, true },
+            { "post_attention_norm", GGML_TYPE_F32, width, 0, 0, true },
+            { "layer_output_scale", GGML_TYPE_F32, 1, 0, 0, true },
+            { "ffn_norm", GGML_TYPE_F32, width, 0, 0, true },
+            { "ffn_gate", m->type, width, opt.ff, 0, true },
+            { "ffn_up", m->type, width, opt.ff, 0, true },
+            { "ffn_down", m->type, opt.ff, width, 0, true },
+            { "post_ffw_norm", GGML_TYPE_F32, width, 0, 0, true },
+        };
+        ADD_ROWS(m, il, rows);
+    }
+    m->random = ~(uint32_t)opt.seed;
+    add(m, "output_norm.weight", GGML_TYPE_F32, width, 0, 0);
+    add(m, "token_embd.weight", m->type, width, opt.vocab, 0);
+}
+
 static void add_model(struct maker *m)
 {
     add_settings(m->gguf);
@@ -480,6 +549,11 @@ static void add_model(struct maker *m)
         add_eagle3(m);
         return;
     }
+    if (is_arch("gemma4-assistant")) {
+        add_assistant(m);
+        return;
+    }
+    if (is_arch("gemma4")) add(m, "rope_freqs.weight", GGML_TYPE_F32, opt.embd / opt.heads, 0, 0);
     add(m, "token_embd.weight", m->type, opt.embd, opt.vocab, 0);
     for (long il = 0; il < opt.layers; il++) add_layer(m, il);
     for (long il = 0; il < opt.mtp; il++) add_head(m, opt.layers + il);
@@ -500,7 +574,7 @@ static long *option(const char *name)
                  { "--kv", &opt.kv },         { "--ff", &opt.ff },         { "--experts", &opt.experts },
                  { "--used", &opt.used },     { "--vocab", &opt.vocab },   { "--ctx", &opt.ctx },
                  { "--seed", &opt.seed },     { "--window", &opt.window }, { "--lora", &opt.lora },
-                 { "--mtp", &opt.mtp },       { "--known", &opt.known } };
+                 { "--mtp", &opt.mtp },       { "--known", &opt.known },   { "--shared-kv", &opt.shared_kv } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].value;
     return NULL;

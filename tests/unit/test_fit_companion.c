@@ -276,10 +276,51 @@ static void test_refusal_and_flags(void **state)
     assert_non_null(strstr(vr_buf_str(&ik), "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf' -ngld 999"));
 }
 
+static int place_of(const struct vr_outcome *o, uint32_t layer)
+{
+    for (size_t i = 0; i < o->verdict.n_devices; i++) {
+        const struct vr_judged *j = &o->verdict.devices[i];
+        if (layer >= j->first_layer && layer < j->first_layer + j->n_layers) return j->device;
+    }
+    return -1;
+}
+
+/* What a head shares with the model is where the head is, on whichever of equal cards; no such plan beats a free one.
+ */
+static void test_anchor(void **state)
+{
+    (void)state;
+    struct vr_err err = { 0 };
+    VR_AUTO(vr_model) m = open_model(fixture_path("llama-3.3-70b"));
+    struct stage s;
+    set_stage(&s, m, "2x3090-2x3060", 4096);
+    struct vr_goal wish = { 0 };
+    VR_AUTO_OUTCOME best = { 0 };
+    if (!vr_fit_plan(&s.ask, &wish, &best, &err)) fail_msg("%s", err.msg);
+    uint32_t last = m->n_layers - 1;
+    for (size_t i = 0; i < s.budgets.n; i++) {
+        VR_AUTO_OUTCOME o = { 0 };
+        wish.fixed.anchor = (struct vr_anchor){ { last - 1, last }, 2, s.budgets.items[i].device };
+        if (!vr_fit_plan(&s.ask, &wish, &o, &err)) fail_msg("%s", err.msg);
+        assert_int_equal(place_of(&o, last - 1), s.budgets.items[i].device);
+        assert_int_equal(place_of(&o, last), s.budgets.items[i].device);
+        assert_true(o.verdict.cost[o.optimize] >= best.lower_bound * (1 - 1e-9));
+        assert_within(&s, &o);
+    }
+    /* and nowhere where the user wants something else */
+    VR_AUTO_OUTCOME none = { 0 };
+    wish.fixed.has_gpu_layers = true, wish.fixed.n_gpu_layers = 1;
+    assert_false(vr_fit_plan(&s.ask, &wish, &none, &err));
+    assert_int_equal(err.code, VR_ENOFIT);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_best_of_all), cmocka_unit_test(test_never_over),
-                                        cmocka_unit_test(test_mmproj), cmocka_unit_test(test_companion_has_a_card),
-                                        cmocka_unit_test(test_refusal_and_flags) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_best_of_all),
+                                        cmocka_unit_test(test_never_over),
+                                        cmocka_unit_test(test_mmproj),
+                                        cmocka_unit_test(test_companion_has_a_card),
+                                        cmocka_unit_test(test_refusal_and_flags),
+                                        cmocka_unit_test(test_anchor) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -66,7 +66,9 @@ static void test_drafts(void **state)
         { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be rolled back" },
         { "half a model", { "dflash", "gpt2", "w", 300, 1, 7, NULL }, "is a DFlash head" },
         { "another", { "dflash", "gpt2", "w", 300, 1, 7, "markov_w1.weight" }, "is a DSpark head" },
-        { "a third", { "gemma4-assistant", "gpt2", "w", 300, 1, 7, NULL }, "is a Gemma 4 assistant" },
+        { "a third",
+          { "gemma4-assistant", "gpt2", "w", 300, 1, 7, NULL },
+          "is a Gemma 4 assistant, and some model is not" },
         { "a head that says nothing", { "eagle3", "gpt2", "w", 300, 1, 7, NULL }, "names three layers" },
         { "an mmproj", { "clip", "gpt2", "w", 300, 1, 7, NULL }, "give it with --mmproj" },
     };
@@ -233,6 +235,114 @@ static void test_heads(void **state)
     assert_int_equal(vr_head_taps(m, taps), 0);
 }
 
+/* A Gemma 4 model or an assistant for one; what is 0 is left out. */
+struct gemma {
+    const char *arch;
+    uint32_t layers, full, embd, out, heads, kv, key, key_swa, mtp, shared; /* full: layers without a window, as bits */
+};
+
+static struct vr_model *make_gemma(const char *path, const struct gemma *x)
+{
+    MK_AUTO g = { 0 };
+    int32_t windows[16] = { 0 };
+    const struct {
+        const char *key;
+        uint32_t value;
+    } keys[] = { { "block_count", x->layers },
+                 { "embedding_length", x->embd },
+                 { "embedding_length_out", x->out },
+                 { "attention.head_count", x->heads },
+                 { "attention.head_count_kv", x->kv },
+                 { "attention.key_length", x->key },
+                 { "attention.value_length", x->key },
+                 { "attention.key_length_swa", x->key_swa },
+                 { "attention.value_length_swa", x->key_swa },
+                 { "nextn_predict_layers", x->mtp },
+                 { "attention.shared_kv_layers", x->shared } };
+    char key[96];
+    mk_str(&g, "general.architecture", x->arch);
+    mk_str(&g, "general.name", "some model");
+    mk_str(&g, "tokenizer.ggml.model", "gpt2");
+    mk_vocab(&g, "tokenizer.ggml.tokens", "w", 300);
+    for (size_t i = 0; i < VR_COUNT(keys); i++) {
+        snprintf(key, sizeof key, "%s.%s", x->arch, keys[i].key);
+        if (keys[i].value) mk_u32(&g, key, keys[i].value);
+    }
+    for (uint32_t i = 0; i < x->layers; i++) windows[i] = !(x->full >> i & 1);
+    snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", x->arch);
+    mk_i32s(&g, key, windows, x->layers);
+    mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, x->embd, 300, 0);
+    mk_write(&g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    return m;
+}
+
+#define GEMMA     "gemma4", 6, 0x24, 64, 0, 4, 2, 32, 16, 0
+#define ASSISTANT "gemma4-assistant", 2, 2
+
+static void test_assistants(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct gemma model, head;
+        const char *refusal; /* NULL: it belongs to the model */
+    } rows[] = {
+        { "one of it", { GEMMA, 0 }, { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 }, NULL },
+        { "with more heads", { GEMMA, 0 }, { ASSISTANT, 128, 64, 8, 2, 32, 16, 2, 0 }, NULL },
+        { "layers that share", { GEMMA, 3 }, { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 }, NULL },
+        { "whose last does not, and those before do",
+          { GEMMA, 2 },
+          { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 },
+          "is not a" },
+        { "all share", { GEMMA, 6 }, { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 }, "is not a Gemma 4 model" },
+        { "the last has a window",
+          { "gemma4", 6, 0x14, 64, 0, 4, 2, 32, 16, 0, 0 },
+          { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 },
+          "is not a Gemma 4 model" },
+        { "an older model",
+          { "gemma3", 6, 0x24, 64, 0, 4, 2, 32, 16, 0, 0 },
+          { ASSISTANT, 128, 64, 4, 2, 32, 16, 2, 0 },
+          "is a Gemma 4 assistant, and some model is not a Gemma 4 model" },
+        { "of a wider model",
+          { GEMMA, 0 },
+          { ASSISTANT, 128, 96, 4, 2, 32, 16, 2, 0 },
+          "hidden states of 96 dimensions, those of some model have 64" },
+        { "as wide as the model",
+          { GEMMA, 0 },
+          { ASSISTANT, 64, 64, 4, 2, 32, 16, 2, 0 },
+          "reads hidden states of 64" },
+        { "says no width", { GEMMA, 0 }, { ASSISTANT, 128, 0, 4, 2, 32, 16, 2, 0 }, "reads hidden states of 0" },
+        { "other KV heads", { GEMMA, 0 }, { ASSISTANT, 128, 64, 4, 4, 32, 16, 2, 0 }, "layer 0 reads keys of 4 heads" },
+        { "heads that do not divide",
+          { GEMMA, 0 },
+          { ASSISTANT, 128, 64, 3, 2, 32, 16, 2, 0 },
+          "a head of another model" },
+        { "other heads",
+          { GEMMA, 0 },
+          { ASSISTANT, 128, 64, 4, 2, 64, 16, 2, 0 },
+          "layer 1 reads keys of 2 heads with 64" },
+        { "others in the window", { GEMMA, 0 }, { ASSISTANT, 128, 64, 4, 2, 32, 32, 2, 0 }, "with 32 dimensions" },
+        { "layers of its own", { GEMMA, 0 }, { ASSISTANT, 128, 64, 4, 2, 32, 16, 1, 0 }, "of this one 1 of 2" },
+    };
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO(vr_model) m = make_gemma(scratch("model.gguf"), &rows[i].model);
+        VR_AUTO(vr_model) head = make_gemma(scratch("head.gguf"), &rows[i].head);
+        struct vr_err err = { 0 };
+        bool ok = vr_pair_draft(m, head, &err);
+        if (ok != !rows[i].refusal || (!ok && !strstr(err.msg, rows[i].refusal)))
+            fail_msg("%s: %s", rows[i].what, ok ? "taken" : err.msg);
+        assert_true(vr_head_shares_cache(head) && vr_head_shares_input(head) && !vr_head_shares_cache(m));
+        assert_false(vr_pair_model(head, &err));
+        uint32_t layers[VR_SHARED_LAYERS];
+        vr_head_cache_layers(m, layers);
+        if (ok) assert_int_equal(layers[1], rows[i].model.shared ? 2 : 5);
+        if (ok) assert_int_equal(layers[0], layers[1] - 1);
+    }
+}
+
 struct adapter {
     const char *arch, *type, *kind;
     const char *names[2];
@@ -311,8 +421,9 @@ static void test_loras(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts), cmocka_unit_test(test_one_late_token),
-                                        cmocka_unit_test(test_shrunk), cmocka_unit_test(test_mmproj),
-                                        cmocka_unit_test(test_loras),  cmocka_unit_test(test_heads) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts),    cmocka_unit_test(test_one_late_token),
+                                        cmocka_unit_test(test_shrunk),    cmocka_unit_test(test_mmproj),
+                                        cmocka_unit_test(test_loras),     cmocka_unit_test(test_heads),
+                                        cmocka_unit_test(test_assistants) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -33,9 +33,13 @@ static bool check_file(const struct vr_options *o, const struct vr_model *draft,
 {
     enum vr_spec kind = draft ? vr_spec_of_file(draft->arch) : VR_SPEC_OFF;
     if (is(o, "draft") && !draft) return vr_fail(err, VR_EUSAGE, "--spec draft needs a draft model: --draft FILE");
-    if (is(o, "eagle3") && kind != VR_SPEC_EAGLE3)
-        return vr_fail(err, VR_EUSAGE, "--spec eagle3 needs an EAGLE-3 head of the model: --draft FILE%s",
-                       draft ? "; the one that is given is a complete model" : "");
+    for (enum vr_spec k = 0; k < VR_N_SPECS; k++)
+        if (vr_spec_is_head_file(k) && is(o, vr_spec_row(k)->name) && kind != k)
+            return vr_fail(err, VR_EUSAGE, "--spec %s needs %s of the model: --draft FILE%s%s", o->spec,
+                           vr_spec_row(k)->what, draft ? "; the one that is given is " : "",
+                           !draft                  ? ""
+                           : kind == VR_SPEC_DRAFT ? "a complete model"
+                                                   : vr_spec_row(kind)->what);
     if (is(o, "draft") && kind != VR_SPEC_DRAFT)
         return vr_fail(err, VR_EUSAGE, "--spec draft: %s is %s, not a draft model; leave --spec out",
                        draft->parts[0].path, vr_spec_row(kind)->what);

@@ -127,6 +127,7 @@ struct llama_context_params vr_head_context_params(const struct vr_load_params *
 struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model)
 {
     struct llama_context_params out = vr_context_params(p);
-    if (p->draft_head) out.ctx_other = model; /* whose token embeddings it may share */
+    if (p->draft_head) out.ctx_other = model; /* whose token embeddings or cache it may share */
+    if (p->shares_cache) out.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
     return out;
 }

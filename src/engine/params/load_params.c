@@ -128,7 +128,9 @@ bool vr_model_has_mtp(const struct vr_model *m) { return m->n_layers_mtp > 0 && 
 struct vr_context vr_draft_context(const struct vr_context *c, enum vr_spec kind)
 {
     struct vr_context d = *c;
-    if (vr_spec_is_head_file(kind)) {
+    if (vr_spec_shares_cache(kind)) { /* it only guesses: a token for each sequence */
+        d.n_batch = d.n_ubatch = d.n_seq ? d.n_seq : 1;
+    } else if (vr_spec_is_head_file(kind)) {
         if (d.n_batch == 0 || d.n_batch > HEAD_UBATCH) d.n_batch = HEAD_UBATCH;
         if (d.n_ubatch == 0 || d.n_ubatch > HEAD_UBATCH) d.n_ubatch = HEAD_UBATCH;
     }
@@ -155,6 +157,7 @@ struct vr_load_params vr_draft_params(const struct vr_load_params *p, const stru
     d.n_outputs = 0;
     d.embeddings = false;
     d.draft_head = vr_spec_is_head_file(p->spec);
+    d.shares_cache = vr_spec_shares_cache(p->spec);
     d.n_taps = 0;
     d.spec = VR_SPEC_OFF;
     d.model = p->draft;

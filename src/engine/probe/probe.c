@@ -68,14 +68,15 @@ bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_e
     return out->fd >= 0;
 }
 
-bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m, struct vr_prober *out,
-                          struct vr_err *err)
+bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m, const struct vr_context *context,
+                          struct vr_prober *out, struct vr_err *err)
 {
     if (!vr_prober_open(draft, out, err)) return false;
     if (!vr_spec_is_head_file(vr_spec_of_file(draft->arch))) return true;
     int fd = vr_model_strip(m, err);
     if (fd < 0) return vr_prober_close(out), false;
     out->beside_fd = fd;
+    out->beside = *context;
     return true;
 }
 
@@ -228,9 +229,24 @@ static bool one_seq_is_worst(const struct llama_model *model)
     return strcmp(arch, "kimi-linear") == 0 || strcmp(arch, "minimax-01") == 0;
 }
 
+/* What is in use for another context than the one that is asked about. */
+struct others {
+    uint64_t compute_bytes[VR_MAX_VGPUS + 1]; /* the host is the last */
+    uint64_t output_bytes;
+};
+
+static struct others find_others(size_t n_devices)
+{
+    struct others o = { 0 };
+    for (size_t i = 0; i <= n_devices && n_devices; i++) o.compute_bytes[i] = vr_vgpu_used(i).compute_bytes;
+    if (n_devices) o.output_bytes = vr_vgpu_used(n_devices).other_bytes;
+    return o;
+}
+
 /* The graphs that a real load reserves: a full micro-batch, and one token per sequence. */
 static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uint32_t n_outputs,
-                        const struct vr_slices *slices, struct vr_proof *p, struct vr_err *err)
+                        const struct vr_slices *slices, const struct others *others, struct vr_proof *p,
+                        struct vr_err *err)
 {
     size_t n_devices = t->load.n_devices;
     bool want_work = t->want_work || slices->meta; /* only a look shows what the engine cannot split */
@@ -246,11 +262,12 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
     if (want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, slices, p, err)
                   : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
         return false;
-    for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes;
+    for (size_t i = 0; i < n_devices; i++)
+        p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes - others->compute_bytes[i];
     if (n_devices) {
         struct vr_vgpu_use host = vr_vgpu_used(n_devices);
-        p->host.compute_bytes = host.compute_bytes;
-        p->output_bytes = host.other_bytes;
+        p->host.compute_bytes = host.compute_bytes - others->compute_bytes[n_devices];
+        p->output_bytes = host.other_bytes - others->output_bytes;
     }
     /* last, because a prompt with few outputs may run its last layer elsewhere, and need more there */
     if (want_work && !look(ctx, VR_PREFILL, n_tokens, &t->load, slices, p, err)) return false;
@@ -263,10 +280,9 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
  * weights are the model's and are counted. */
 static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, struct vr_proof *p, struct vr_err *err)
 {
-    uint64_t before[VR_MAX_VGPUS + 1];
     struct vr_bridge_use uses[64];
     size_t n_devices = p->n_devices;
-    for (size_t i = 0; i <= n_devices && n_devices; i++) before[i] = vr_vgpu_used(i).compute_bytes;
+    const struct others before = find_others(n_devices);
     struct llama_model *model = (struct llama_model *)(uintptr_t)llama_get_model(ctx);
     struct llama_context *head = llama_init_from_model(model, vr_head_context_params(l, ctx));
     if (!head) return vr_fail(err, VR_EENGINE, "the engine cannot create a context for the MTP head");
@@ -285,25 +301,36 @@ static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, 
         to->context_bytes += uses[i].context_bytes;
         if (n_devices == 0) to->compute_bytes += uses[i].compute_bytes;
     }
-    for (size_t i = 0; i < n_devices; i++) p->devices[i].compute_bytes += vr_vgpu_used(i).compute_bytes - before[i];
+    for (size_t i = 0; i < n_devices; i++)
+        p->devices[i].compute_bytes += vr_vgpu_used(i).compute_bytes - before.compute_bytes[i];
     if (n_devices == 0) return true;
     struct vr_vgpu_use host = vr_vgpu_used(n_devices);
-    p->host.compute_bytes += host.compute_bytes - before[n_devices];
+    p->host.compute_bytes += host.compute_bytes - before.compute_bytes[n_devices];
     p->output_bytes = host.other_bytes;
     return true;
 }
 
-/* The model that a draft head reads, whose token embeddings it may share: on the host, as these always are. */
-static struct llama_context *open_beside(int fd, struct vr_err *err)
+/* The model that a draft head reads. It may share its token embeddings: on the host, as these always are. Or the cache
+ * of some layers, which are where the head is: then all of the model is said to be there. */
+static struct llama_context *open_beside(const struct question *q, struct vr_err *err)
 {
+    const struct vr_load_params *head = &q->trial->load;
     struct vr_load_params p = vr_load_params_default();
     VR_AUTO_MODEL_PARAMS m = { 0 };
+    ggml_backend_dev_t devices[VR_MAX_VGPUS];
     char path[64];
     p.context.n_ctx = p.context.n_batch = p.context.n_ubatch = 64;
-    if (!vr_model_params_fill(&p, NULL, &m, err)) return NULL;
+    if (head->shares_cache) {
+        p.devices = head->devices;
+        p.n_devices = head->n_devices;
+        p.context = q->prober->beside;
+        p.flash_auto = head->flash_auto;
+        for (size_t i = 0; i < p.n_devices; i++) devices[i] = vr_vgpu_device(i);
+    }
+    if (!vr_model_params_fill(&p, devices, &m, err)) return NULL;
     m.model.no_alloc = true;
     m.model.load_mode = LLAMA_LOAD_MODE_NONE;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", q->prober->beside_fd);
     struct llama_model *model = llama_model_load_from_file(path, m.model);
     struct llama_context *ctx = model ? llama_init_from_model(model, vr_context_params(&p)) : NULL;
     if (!ctx) vr_fail(err, VR_EENGINE, "the engine cannot load the model that the draft head reads");
@@ -327,7 +354,8 @@ static void add_given_out(struct llama_context *ctx, const struct vr_load_params
     const struct llama_model *m = llama_get_model(ctx);
     uint64_t width = (uint64_t)llama_model_n_embd(m), vocab = (uint64_t)llama_vocab_n_tokens(llama_model_get_vocab(m));
     if (l->draft_head) p->output_bytes = llama_n_ubatch(ctx) * (vocab + width) * sizeof(float);
-    p->output_bytes += (uint64_t)l->n_taps * width * llama_n_batch(ctx) * sizeof(float);
+    uint64_t rows = l->n_taps + (vr_spec_shares_cache(l->spec) ? 1 : 0);
+    p->output_bytes += rows * width * llama_n_batch(ctx) * sizeof(float);
 }
 
 /* Pictures are not a context's business: weights and the graph of one picture, on one device. */
@@ -399,7 +427,8 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     struct vr_loras *loras = load_loras(&q->trial->load, model, p, &pinned, err);
     if (!loras && q->trial->load.n_loras) return false;
     struct llama_context *beside = NULL;
-    if (q->prober->beside_fd && !(beside = open_beside(q->prober->beside_fd, err))) return false;
+    if (q->prober->beside_fd && !(beside = open_beside(q, err))) return false;
+    const struct others others = find_others(l->n_devices);
     s.context = vr_draft_context_params(&q->trial->load, beside);
     struct llama_context *ctx = llama_init_from_model(model, s.context);
     if (!ctx) return vr_fail(err, VR_EENGINE, "the engine cannot create a context with these settings");
@@ -409,17 +438,18 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     p->pipeline = p->n_copies > 1;
     struct vr_slices slices = { 0 };
     bool tensor = l->split_mode == VR_SPLIT_TENSOR && p->n_devices, mtp = l->spec == VR_SPEC_MTP;
-    if (tensor && (mtp || l->n_taps))
+    bool states = mtp || vr_spec_shares_cache(l->spec);
+    if (tensor && (states || l->n_taps))
         return vr_fail(err, VR_EENGINE, "draft heads are not supported in split mode tensor");
-    if (mtp) vr_bridge_nextn_on(ctx, false);
+    if (states) vr_bridge_nextn_on(ctx, false);
     if (l->draft_head) vr_bridge_nextn_on(ctx, true);
     vr_bridge_taps_on(ctx, l->taps, l->n_taps);
     if (!use_loras(loras, ctx, err) ||
         !(tensor ? read_slices(ctx, &q->trial->load, &slices, p, err) : read_breakdown(ctx, p->n_devices, p, err)) ||
-        !reserve_all(ctx, q->trial, s.context.n_outputs_max, &slices, p, err))
+        !reserve_all(ctx, q->trial, s.context.n_outputs_max, &slices, &others, p, err))
         return false;
     p->output_bytes -= pinned < p->output_bytes ? pinned : p->output_bytes;
-    if (p->n_devices == 0 && (mtp || l->n_taps)) p->host.compute_bytes = sched_bytes(ctx);
+    if (p->n_devices == 0 && (states || l->n_taps)) p->host.compute_bytes = sched_bytes(ctx);
     add_given_out(ctx, l, p);
     return !mtp || add_head(ctx, &q->trial->load, p, err);
 }

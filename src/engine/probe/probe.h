@@ -44,17 +44,18 @@ void vr_proof_done(struct vr_proof *p);
 
 /* A model, ready to be asked about. It keeps the header in memory and not the vr_model. */
 struct vr_prober {
-    int fd;           /* the stripped header */
-    int beside_fd;    /* of a draft head: that of the model that it reads; 0: none */
+    int fd;                   /* the stripped header */
+    int beside_fd;            /* of a draft head: that of the model that it reads; 0: none */
+    struct vr_context beside; /* and that model's context, whose cache the head may use */
     const char *path; /* not NULL: the engine reads this file instead, as it is (to compare with; the caller's) */
     char name[128];   /* for messages */
     bool mmproj;      /* path is one; what its weights take, in the file and on the host: */
     uint64_t file_bytes, host_bytes;
 };
 bool vr_prober_open(const struct vr_model *m, struct vr_prober *out, struct vr_err *err) VR_MUST_CHECK;
-/* The same for what drafts for `m`: a head is asked about beside it. */
-bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m, struct vr_prober *out,
-                          struct vr_err *err) VR_MUST_CHECK;
+/* The same for what drafts for `m` with this context: a head is asked about beside it. */
+bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m, const struct vr_context *context,
+                          struct vr_prober *out, struct vr_err *err) VR_MUST_CHECK;
 /* The same for an mmproj, of which a trial says only the device (its first, or none: the host) and flash attention. It
  * keeps the model's path. */
 void vr_prober_open_mmproj(const struct vr_model *mmproj, struct vr_prober *out);

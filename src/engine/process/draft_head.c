@@ -10,7 +10,11 @@
  *
  * An EAGLE-3 head is the same with more before it: what it is fed for a token are the inputs of some of the model's
  * layers side by side, its features, of which its encoder makes the hidden state that its decoder reads. They are kept
- * as they are, and encoded when they are fed. It has no row for the first token of a text, which none comes before. */
+ * as they are, and encoded when they are fed. It has no row for the first token of a text, which none comes before.
+ *
+ * A head that shares the model's cache (a Gemma 4 assistant) is fed nothing: keys and values are there. Of the tokens
+ * of a step it is given one after the other, each with the hidden state before it, and all at the place of the first.
+ */
 #include "engine/process/draft_head.h"
 
 #include <string.h>
@@ -63,7 +67,7 @@ struct vr_draft_head *vr_draft_head_new(const struct vr_engine *e, struct vr_err
     struct vr_draft_head *m = calloc(1, sizeof *m);
     if (!m) return vr_fail_nomem(err, "preparing the draft head"), NULL;
     m->e = e;
-    m->ctx = e->n_taps ? e->draft : e->head;
+    m->ctx = e->head ? e->head : e->draft;
     const struct llama_model *head = llama_get_model(m->ctx);
     m->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(head));
     m->width = e->n_taps ? (uint32_t)llama_model_n_embd(head) : e->n_embd;
@@ -244,6 +248,7 @@ static void keep_states(struct vr_draft_head *m, struct head_seq *s, int32_t row
 /* What the head has not been fed of the tokens that the slot holds, as far as hidden states are kept. */
 static void catch_up(struct vr_draft_head *m, struct head_seq *s, const struct vr_slot *slot)
 {
+    if (m->e->shares_cache) return;
     uint32_t from = s->fed;
     if (from < slot->n && from <= s->first) from = s->first + 1;
     if (from > slot->n || s->n_states == 0) from = slot->n;
@@ -259,6 +264,7 @@ static void put_prompt(struct vr_draft_head *m, struct vr_batcher *b, const stru
 {
     const struct llama_batch *t = &b->batch;
     struct head_seq *s = &m->seqs[slot->seq];
+    if (m->e->shares_cache) return;
     catch_up(m, s, slot);
     for (uint32_t i = 0; i < n; i++)
         put(m, slot->seq, t->pos[row + (int32_t)i], t->token[row + (int32_t)i],
@@ -340,7 +346,8 @@ static void guess_all(struct vr_draft_head *m)
         const float *state = vr_bridge_nextn(m->ctx, row);
         if (c->n_draft >= s->want || !state) continue;
         s->row = m->batch.n_tokens;
-        put(m, c->slot->seq, vr_slot_pos(c->slot, c->slot->n + c->n_draft), token, state, true, true);
+        uint32_t at = c->slot->n + (m->e->shares_cache ? 0 : c->n_draft);
+        put(m, c->slot->seq, vr_slot_pos(c->slot, at), token, state, true, true);
     }
 }
 

@@ -33,7 +33,7 @@ bool vr_guess_new(const struct vr_engine *e, struct vr_guess **out, struct vr_er
     g->steering.gain = 1;
     bool ok = true;
     if (e->spec == VR_SPEC_DRAFT) ok = (g->draft = vr_draft_new(e, err)) != NULL;
-    if (e->spec == VR_SPEC_MTP || e->spec == VR_SPEC_EAGLE3) ok = (g->head = vr_draft_head_new(e, err)) != NULL;
+    if (e->spec == VR_SPEC_MTP || vr_spec_is_head_file(e->spec)) ok = (g->head = vr_draft_head_new(e, err)) != NULL;
     if (!ok) return vr_guess_free(g), false;
     *out = g;
     return true;

@@ -393,6 +393,7 @@ static bool can_draft(struct loading *l, struct vr_err *err)
 static bool tap_model(struct loading *l, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
+    if (e->shares_cache) return vr_bridge_nextn_on(e->ctx, false), true;
     e->n_taps = vr_bridge_head_taps(e->draft_model, e->taps, VR_MOST_TAPS);
     bool ok = e->n_taps > 0 && e->n_taps <= VR_MOST_TAPS;
     for (size_t i = 0; ok && i < e->n_taps; i++) ok = e->taps[i] < (uint32_t)llama_model_n_layer(e->model);
@@ -423,6 +424,7 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     e->draft_model = llama_model_load_from_file(p.model, m.model);
     if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
     if (!can_draft(l, err)) return false;
+    e->shares_cache = p.shares_cache;
     if (p.draft_head && !tap_model(l, err)) return false;
     e->draft = llama_init_from_model(e->draft_model, vr_draft_context_params(&p, e->ctx));
     if (!e->draft)
@@ -527,7 +529,7 @@ static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t
 {
     struct vr_engine *e = l->e;
     bool on_device = l->plan.n_devices || l->plan.draft_device[0];
-    uint32_t room = e->n_ctx_seq - 1, n = on_device ? llama_n_ubatch(head) : 2;
+    uint32_t room = e->n_ctx_seq - 1, n = on_device || e->shares_cache ? llama_n_ubatch(head) : 2;
     if (n > room) n = room;
     struct llama_batch b = vr_draft_head_batch(n, width);
     for (uint32_t i = 0; b.token && i < n; i++) {
@@ -576,9 +578,10 @@ static bool load_all(struct loading *l, struct vr_err *err)
     e->on_devices = all_on_devices(l);
     attach_threads(e);
     if (!warm_up(l, e->ctx, err)) return false;
-    bool ok = !e->draft || e->n_taps || warm_up(l, e->draft, err);
+    bool ok = !e->draft || e->n_taps || e->shares_cache || warm_up(l, e->draft, err);
     if (e->n_taps) ok = warm_up_head(l, e->draft, (uint32_t)llama_model_n_embd(e->draft_model), err);
     if (e->head) ok = warm_up_head(l, e->head, e->n_embd, err);
+    if (e->shares_cache) ok = warm_up_head(l, e->draft, e->n_embd, err);
     if (!ok) return false;
     if (e->text && !(e->token_index = vr_vocab_texts(e->vocab, err))) return refuse(l, err);
     return true;

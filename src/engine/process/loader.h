@@ -35,6 +35,7 @@ struct vr_engine {
     struct llama_context *draft;
     uint32_t taps[VR_MOST_TAPS]; /* the layers that it reads, where it is an EAGLE-3 head … */
     size_t n_taps;               /* … else 0 */
+    bool shares_cache;           /* it is a head that uses the model's KV cache */
     struct llama_context *head;  /* of the model itself, for its MTP head; NULL: none */
     struct vr_vision *vision;    /* takes pictures; NULL: not */
     struct vr_loras *loras;      /* NULL: none */

@@ -18,6 +18,8 @@ bool vr_spec_is_head_file(enum vr_spec kind)
     return file && *file;
 }
 
+bool vr_spec_shares_cache(enum vr_spec kind) { return kind == VR_SPEC_ASSISTANT; }
+
 enum vr_spec vr_spec_of_file(const char *arch)
 {
     for (enum vr_spec k = 0; k < VR_N_SPECS; k++)

@@ -23,5 +23,7 @@ const struct vr_spec_row *vr_spec_row(enum vr_spec kind);
 enum vr_spec vr_spec_of_file(const char *arch);
 /* Whether it is a head in a file of its own: half a model, that reads hidden states of the model. */
 bool vr_spec_is_head_file(enum vr_spec kind);
+/* Whether such a head has no KV cache of its own: it reads the model's, and nothing need be fed to it. */
+bool vr_spec_shares_cache(enum vr_spec kind);
 
 #endif
