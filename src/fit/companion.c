@@ -133,7 +133,8 @@ static double cost_of(const struct placing *p, const struct vr_companion *c)
     double weight[VR_N_PHASES];
     vr_goal_weights(p->goal, p->a->context.n_seq ? p->a->context.n_seq : 1, weight);
     if (c->kind == VR_DRAFT)
-        return weight[VR_DECODE] * vr_fit_guesses(p->a) * c->ms + weight[VR_PREFILL] * c->prompt_ms;
+        return weight[VR_DECODE] * vr_spec_passes(vr_fit_spec(p->a), vr_fit_guesses(p->a)) * c->ms +
+               weight[VR_PREFILL] * c->prompt_ms;
     return (weight[VR_DECODE] + weight[VR_PREFILL]) * c->ms / PICTURE_EVERY;
 }
 
@@ -201,10 +202,11 @@ static bool take(struct placing *p, const struct vr_companion *c)
     return false;
 }
 
-static int place_of_layer(const struct vr_verdict *v, uint32_t layer)
+static int place_of(const struct vr_verdict *v, uint32_t layer, uint32_t n_layers)
 {
     for (size_t i = 0; i < v->n_devices; i++) {
         const struct vr_judged *j = &v->devices[i];
+        if (layer >= n_layers && j->output) return j->device;
         if (layer >= j->first_layer && layer - j->first_layer < j->n_layers) return j->device;
     }
     return HOST;
@@ -213,12 +215,11 @@ static int place_of_layer(const struct vr_verdict *v, uint32_t layer)
 /* Whether what a draft head shares with the model is where the head is. */
 static bool together(const struct vr_fit_ask *a, const struct vr_outcome *o)
 {
-    uint32_t layers[VR_SHARED_LAYERS];
-    if (!a->head || !vr_head_shares_cache(a->head)) return true;
-    vr_head_cache_layers(a->model, layers);
-    for (size_t i = 0; i < VR_SHARED_LAYERS; i++) {
-        int at = a->context.offload_kqv ? place_of_layer(&o->verdict, layers[i]) : HOST;
-        if (at != a->head_device) return false;
+    uint32_t layers[VR_MOST_ANCHORS];
+    size_t n = a->head ? vr_head_anchors(a->model, a->head, layers) : 0;
+    for (size_t i = 0; i < n; i++) {
+        bool on_host = vr_head_shares_cache(a->head) && !a->context.offload_kqv;
+        if ((on_host ? HOST : place_of(&o->verdict, layers[i], a->model->n_layers)) != a->head_device) return false;
     }
     return true;
 }
@@ -264,10 +265,11 @@ static bool fail_nowhere(const struct placing *p, enum vr_companion_kind kind, s
     const char *name = kind == VR_DRAFT ? "draft model" : "vision projector";
     if (p->misplaced)
         return vr_fail(err, VR_ENOFIT,
-                       "%s: %s reads the KV cache of the model's last layers, so all of these must be where it is: on "
-                       "one device, or on the host; leave out what splits them (--tensor-split, --n-gpu-layers, "
-                       "--use-fit-params), or the head",
-                       p->a->model->name, c->model->parts[0].path);
+                       "%s: %s uses the %s, which must be where it is: on one device, or on the host; leave out what "
+                       "places the layers (--tensor-split, --n-gpu-layers, --use-fit-params), or the head",
+                       p->a->model->name, c->model->parts[0].path,
+                       vr_head_shares_cache(c->model) ? "KV cache of the model's last layers"
+                                                      : "model's output matrix");
     return vr_fail(err, VR_ENOFIT,
                    "%s fits, but not together with its %s (%s), which needs %s MiB on a device or in host memory; try "
                    "a smaller --n-ctx, a smaller %s, or --allow ctx,kv",
@@ -315,8 +317,8 @@ static void explain(const struct placing *p, const struct vr_companion *c, struc
     r.figures[VR_FIGURE_BYTES] = (double)vr_use_bytes(c->device == HOST ? &c->host : &c->use);
     r.figures[draft ? VR_FIGURE_MS_PER_TOKEN : VR_FIGURE_MS_PER_PICTURE] = c->ms;
     /* a step with all its drafted tokens brings one token and those that are accepted; alone it would bring one */
-    uint32_t guesses = vr_fit_guesses(p->a);
-    double step = o->verdict.price.step_ms[VR_DECODE] + guesses * c->ms;
+    uint32_t guesses = vr_fit_guesses(p->a), passes = vr_spec_passes(vr_fit_spec(p->a), guesses);
+    double step = o->verdict.price.step_ms[VR_DECODE] + passes * c->ms;
     double accepted = p->alone_ms > 0 ? (step / p->alone_ms - 1) / guesses : 1;
     if (draft && accepted >= 1) {
         r.kind = VR_REASON_DRAFT_NEVER_PAYS;

@@ -165,6 +165,8 @@ bool vr_override_split(char *text, const char **pattern, const char **device, st
 bool vr_override_check(const struct vr_model *m, const char *pattern, struct vr_err *err) VR_MUST_CHECK;
 /* Whether such a list sends that tensor to a device. */
 bool vr_override_moves(const char *list, const char *tensor);
+/* Or anywhere. */
+bool vr_override_finds(const char *list, const char *tensor);
 /* What common_fit_params makes of the same devices, with the reserve as its margin. */
 bool vr_fit_llama(const struct vr_fit_ask *a, struct vr_outcome *out, struct vr_err *err) VR_MUST_CHECK;
 

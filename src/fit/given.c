@@ -55,9 +55,9 @@ bool vr_override_split(char *text, const char **pattern, const char **device, st
     return true;
 }
 
-bool vr_override_moves(const char *list, const char *tensor)
+/* Where the first that finds it sends it, in `text`, which is a copy of the list; NULL: none does. */
+static const char *override_target(char *text, const char *tensor)
 {
-    VR_AUTO_FREE char *text = strdup(list);
     char *save = NULL;
     for (char *one = text ? strtok_r(text, ",", &save) : NULL; one; one = strtok_r(NULL, ",", &save)) {
         const char *pattern, *device;
@@ -67,9 +67,22 @@ bool vr_override_moves(const char *list, const char *tensor)
             continue;
         bool match = regexec(&re, tensor, 0, NULL, 0) == 0;
         regfree(&re);
-        if (match) return strcasecmp(device, "CPU") != 0;
+        if (match) return device;
     }
-    return false;
+    return NULL;
+}
+
+bool vr_override_moves(const char *list, const char *tensor)
+{
+    VR_AUTO_FREE char *text = strdup(list);
+    const char *device = override_target(text, tensor);
+    return device && strcasecmp(device, "CPU") != 0;
+}
+
+bool vr_override_finds(const char *list, const char *tensor)
+{
+    VR_AUTO_FREE char *text = strdup(list);
+    return override_target(text, tensor) != NULL;
 }
 
 static bool add_override(const struct vr_fit_ask *a, struct vr_outcome *o, struct vr_override *to, char *text,

@@ -42,6 +42,7 @@ static void price_guess(const struct vr_outcome *o, const struct active *a, stru
         if (o->companions[i].kind == VR_DRAFT) s->pass_ms = o->companions[i].ms;
     if (vr_spec_is_head_file(o->trial.spec) && !vr_spec_shares_cache(o->trial.spec))
         s->step_ms = s->pass_ms; /* it reads what was accepted */
+    if (vr_spec_guesses_blocks(o->trial.spec)) s->step_ms += s->pass_ms, s->pass_ms = 0; /* all guesses at once */
     if (o->trial.spec == VR_SPEC_MTP && a->all > 0) s->pass_ms = s->step_ms = step * a->head / a->all;
 }
 

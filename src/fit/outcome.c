@@ -12,7 +12,9 @@ enum vr_spec vr_fit_spec(const struct vr_fit_ask *a)
 
 uint32_t vr_fit_guesses(const struct vr_fit_ask *a)
 {
-    return a->n_draft ? a->n_draft : vr_spec_row(vr_fit_spec(a))->tokens;
+    const struct vr_model *head = a->head ? a->head : a->companions[VR_DRAFT];
+    uint32_t n = a->n_draft ? a->n_draft : vr_spec_row(vr_fit_spec(a))->tokens, block = head ? vr_head_block(head) : 0;
+    return block && n > block ? block : n;
 }
 
 struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
@@ -21,13 +23,12 @@ struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
     p.n_devices = a->budgets->n;
     p.context = a->context;
     p.flash_auto = a->flash_auto;
-    p.embedding_model = vr_model_makes_embeddings(a->model);
+    p.head = vr_spec_is_head_file(vr_spec_of_file(a->model->arch)) ? vr_spec_of_file(a->model->arch) : VR_SPEC_OFF;
+    p.embedding_model = !p.head && vr_model_makes_embeddings(a->model);
     p.embeddings = a->embeddings;
     p.spec = vr_fit_spec(a);
-    p.draft_head = vr_spec_is_head_file(vr_spec_of_file(a->model->arch));
-    p.shares_cache = p.draft_head && vr_head_shares_cache(a->model);
     if (a->head) p.n_taps = vr_head_taps(a->head, p.taps);
-    p.n_draft = a->n_draft;
+    p.n_draft = p.spec ? vr_fit_guesses(a) : 0;
     p.steer = a->n_draft == 0;
     p.loras = a->loras;
     p.n_loras = a->n_loras;

@@ -471,9 +471,8 @@ bool vr_planner_open(struct vr_planner *s, const struct vr_fit_ask *a, const str
                               .fill = a->fill,
                               .n_prompt = a->n_prompt,
                               .fixed = w->fixed };
-    if (a->head && a->head_placed && vr_head_shares_cache(a->head)) {
-        vr_head_cache_layers(a->model, s->ask.fixed.anchor.stations);
-        s->ask.fixed.anchor.n = VR_SHARED_LAYERS;
+    if (a->head && a->head_placed) {
+        s->ask.fixed.anchor.n = vr_head_anchors(a->model, a->head, s->ask.fixed.anchor.stations);
         s->ask.fixed.anchor.device = a->head_device;
     }
     if (w->lessons) {

@@ -15,14 +15,15 @@
 #define LONGEST_TOKEN  65536
 
 /* Architectures that are half a model: they read the hidden states of theirs, and draft in ways of their own. DSpark's
- * is DFlash's, and it has a tensor more. */
+ * and DFlash 2's is DFlash's, and each has tensors more. */
 static const struct half {
     const char *arch, *tensor, *what;
     bool used;
 } halves[] = { { "eagle3", NULL, "an EAGLE-3 head", true },
                { "gemma4-assistant", NULL, "a Gemma 4 assistant", true },
                { "dflash", "markov_w1.weight", "a DSpark head", false },
-               { "dflash", NULL, "a DFlash head", false } };
+               { "dflash", "selector_hidden.weight", "a DFlash 2 head", false },
+               { "dflash", NULL, "a DFlash head", true } };
 
 static const char *path_of(const struct vr_model *m) { return m->parts[0].path; }
 
@@ -154,8 +155,8 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     const struct half *head = half(draft);
     if (head && !head->used)
         return vr_fail(err, VR_EUSAGE,
-                       "%s is %s; only complete models, EAGLE-3 heads and Gemma 4 assistants are supported with "
-                       "--draft",
+                       "%s is %s; only complete models, EAGLE-3 and DFlash heads and Gemma 4 assistants are "
+                       "supported with --draft",
                        path_of(draft), head->what);
     if (is_recurrent(draft))
         return vr_fail(err, VR_EUSAGE,

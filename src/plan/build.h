@@ -48,8 +48,8 @@ struct vr_fixed_override {
 
 /* Stations that something beside the model needs on one device of the machine, or on the host (-1). */
 struct vr_anchor {
-    uint32_t stations[2];
-    size_t n; /* 0: it does not matter where they are */
+    uint32_t stations[2]; /* what is past all layers is the output */
+    size_t n;             /* 0: it does not matter where they are */
     int device;
 };
 

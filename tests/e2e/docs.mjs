@@ -11,7 +11,7 @@ import { sandbox } from './sandbox.mjs';
 
 const root = path.resolve(import.meta.dirname, '../..'), read = (file) => fs.readFileSync(path.join(root, file), 'utf8');
 const pages = ['README.md', 'CONTRIBUTING.md', ...fs.readdirSync(path.join(root, 'docs')).filter((f) => f.endsWith('.md')).map((f) => `docs/${f}`)];
-const elsewhere = [[/^(sudo )?(apt|dpkg|systemctl)/, 'tests/deb.sh'], [/^(podman|docker) /, 'tests/container.sh'], [/^tools\/engine-upgrade/, 'tests/engine_upgrade.sh'], [/--draft (eagle3|assistant)\.gguf/, 'tests/e2e/spec.mjs']];
+const elsewhere = [[/^(sudo )?(apt|dpkg|systemctl)/, 'tests/deb.sh'], [/^(podman|docker) /, 'tests/container.sh'], [/^tools\/engine-upgrade/, 'tests/engine_upgrade.sh'], [/--draft (eagle3|dflash|assistant)\.gguf/, 'tests/e2e/spec.mjs']];
 
 // What depends on the moment or the computer, as in tests/golden/mask.sed.
 const mask = (text) => text.replace(/[0-9,]+ ms\.$/gm, 'N ms.').replace(/(Cached prompts may use a further) [0-9.,]+ \w+ of/g, '$1 N of').replace(/^  host .*$/gm, '  host');

@@ -7,13 +7,14 @@ const model = makeModel('model', ...shape, '--type', 'f32');
 const copy = makeModel('copy', ...shape, '--type', 'q4_0');      // often right
 const stranger = makeModel('stranger', '--layers', 2, '--seed', 9); // never right
 const head = makeModel('head', ...shape, '--type', 'f32', '--kv', 4, '--arch', 'eagle3', '--known', 300); // an EAGLE-3 head, seldom right
+const block = makeModel('block', ...shape, '--type', 'f32', '--arch', 'dflash'); // a DFlash head, never right
 const other = makeModel('other', '--vocab', 1024);
 const exact = ['--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
 const settings = ['--n-ctx', '8192', '--n-seq', '8', ...exact];
 const alone = await up(model, settings);
 const fixed = [...settings, '--n-draft', '3']; // whether guesses pay is not the question here
 const drafts = { itself: await up(model, [...fixed, '--draft', model]), copy: await up(model, [...fixed, '--draft', copy]),
-  stranger: await up(model, [...fixed, '--draft', stranger]), head: await up(model, [...fixed, '--draft', head]) };
+  stranger: await up(model, [...fixed, '--draft', stranger]), head: await up(model, [...fixed, '--draft', head]), block: await up(model, [...fixed, '--draft', block]) };
 
 const base = { prompt: 'once upon a time', max_tokens: 60, temperature: 0, ignore_eos: true, cache_prompt: false };
 const words = [{ role: 'user', content: 'tell me about cards' }];

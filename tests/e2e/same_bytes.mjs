@@ -18,6 +18,7 @@ const seer = makeModel('seer', '--layers', 6, '--embd', 64, '--arch', 'qwen2vl')
 const guesser = makeModel('guesser', '--arch', 'qwen35', '--mtp', 1, '--layers', 9, '--embd', 256, '--ff', 1024);
 const quad = ['--layers', 6, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 4, '--vocab', 2048];
 const target = makeModel('target', ...quad), eagle = makeModel('eagle', ...quad, '--arch', 'eagle3', '--known', 1000), eagle_own = makeModel('eagle_own', ...quad, '--arch', 'eagle3', '--own-input', '--type', 'q8_0');
+const eagle_shared = makeModel('eagle_shared', ...quad, '--arch', 'eagle3', '--shared-output'), dflash = makeModel('dflash', ...quad, '--arch', 'dflash'), dflash_own = makeModel('dflash_own', ...quad, '--arch', 'dflash', '--own-input', '--own-output', '--type', 'q8_0');
 const g4 = ['--layers', 9, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 2, '--vocab', 2048, '--window', 128], gemma = makeModel('gemma', ...g4, '--arch', 'gemma4'), assistant = makeModel('assistant', ...g4, '--arch', 'gemma4-assistant');
 const gemma_shared = makeModel('gemma_shared', ...g4, '--arch', 'gemma4', '--shared-kv', 3, '--type', 'q8_0');
 const mmproj = makeMmproj('mmproj', '--width', 64);
@@ -76,6 +77,15 @@ const rows = {
   'a Gemma 4 assistant, a quantized cache': [gemma_shared, [...roomy, '--draft', assistant, '--n-seq', '2', '--cache-type-k', 'q8_0', '--cache-type-v', 'q4_0', '--flash-attn', 'on']],
   'a Gemma 4 assistant, some layers on the host': [gemma_shared, [...roomy, '--draft', assistant, '--n-gpu-layers', '7', '--n-ubatch', '64', '--n-seq', '2']],
   'a Gemma 4 assistant, the host alone': [gemma, [...none, '--draft', assistant, '--n-seq', '3', '--n-ubatch', '256']],
+  "an EAGLE-3 head that uses the model's output": [target, [...roomy, '--draft', eagle_shared, '--n-seq', '2']],
+  'the same, three equal cards': [target, ['--machine', machine(16, 16, 16), '--reserve-mib', '1', '--draft', eagle_shared, '--n-ubatch', '64', '--n-ctx', '2048']],
+  'the same, the host alone': [target, [...none, '--draft', eagle_shared]],
+  'a DFlash head': [target, [...roomy, '--draft', dflash, '--n-seq', '2']],
+  'a DFlash head, three equal cards, small batches': [target, ['--machine', machine(16, 16, 16), '--reserve-mib', '1', '--draft', dflash, '--n-ubatch', '16', '--n-batch', '32', '--n-seq', '4', '--n-ctx', '2048']],
+  'a DFlash head with all of its own, no flash attention': [target, [...three, '--draft', dflash_own, '--n-seq', '4', '--flash-attn', 'off', '--n-ubatch', '64']],
+  'a DFlash head, some layers on the host': [target, [...roomy, '--draft', dflash, '--n-gpu-layers', '4', '--n-ubatch', '64']],
+  'a DFlash head, all layers on the host': [target, [...roomy, '--draft', dflash, '--n-gpu-layers', '0', '--n-ubatch', '64']],
+  'a DFlash head, the host alone': [target, [...none, '--draft', dflash, '--n-seq', '3', '--n-ubatch', '256']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 

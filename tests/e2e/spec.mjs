@@ -7,6 +7,7 @@ const shape = ['--embd', 128, '--ff', 256, '--type', 'f32', '--calm', '--templat
 const hybrid = makeModel('hybrid', '--arch', 'qwen35', '--mtp', 1, ...shape), plain = makeModel('plain', ...shape), recurrent = makeModel('recurrent', '--arch', 'mamba');
 const family = [...shape, '--layers', 6, '--heads', 4, '--kv', 4, '--family'], calm = makeModel('calm', ...family);
 const eagle = makeModel('eagle', ...family, '--arch', 'eagle3'), eagle400 = makeModel('eagle400', ...family, '--arch', 'eagle3', '--known', 400, '--own-input');
+const dflash = makeModel('dflash', ...family, '--arch', 'dflash', '--own-input', '--own-output'), dflash400 = makeModel('dflash400', ...family, '--arch', 'dflash', '--own-input', '--known', 400);
 const gemma = makeModel('gemma', ...family, '--arch', 'gemma4', '--kv', 2, '--window', 64), assistant = makeModel('assistant', ...family, '--arch', 'gemma4-assistant', '--kv', 2);
 const exact = ['--n-ctx', '2048', '--n-seq', '2', '--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
 const base = { prompt: 'once upon a time and once more', max_tokens: 120, temperature: 0, ignore_eos: true, cache_prompt: false };
@@ -62,9 +63,11 @@ await test('a trained head: more than half of its guesses are right, on its own 
   await without.stop();
   await fixed.stop();
 });
-// EAGLE-3: right are 505 of 862 guesses and 346 of 1337 (by common_speculative of llama.cpp 510 of 870 and 347 of 1350, which ends a step later); of the first 434 of 1069 with hidden states of another row. Assistant: 463 of 983 (466 of 972 for one stream, and by llama-server 468)
+// EAGLE-3: right are 505 of 862 guesses and 346 of 1337 (by common_speculative of llama.cpp 510 of 870 and 347 of 1350, which ends a step later); of the first 434 of 1069 with hidden states of another row. Assistant: 463 of 983 (466 of 972 for one stream, and by llama-server 468). DFlash: 338 of 1355 (by llama-server 344 of 1342, which differs in the last prompt) and 290 of 1502
 for (const [who, target, kind, heads] of [
   ['an EAGLE-3 head', calm, 'eagle3', [['', eagle, 0.54, []], [' on a card, that knows some of the tokens', eagle400, 0.24, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]],
+  ['a DFlash head', calm, 'dflash', [['', dflash, 0.2, []], [' on a card, that knows some of the tokens', dflash400, 0.15, ['--spec', 'dflash', '--reserve-mib', '1', '--machine', machine(200)]],
+    [" on a card, with the model's output", makeModel('dflash_out', ...family, '--arch', 'dflash'), -1, ['--reserve-mib', '1', '--machine', machine(200)]]]],
   ['a Gemma 4 assistant', gemma, 'assistant', [['', assistant, 0.44, []], [' on a card', assistant, 0.44, ['--spec', 'assistant', '--reserve-mib', '1', '--machine', machine(200)]]]],
 ]) {
   const alone = await up(target, [...exact, '--spec', 'off']);
@@ -115,10 +118,12 @@ for (const [what, model, args, says] of [
   ['a head in split mode tensor', hybrid, ['--spec', 'mtp', '--split-mode', 'tensor', '--machine', machine(200, 200)], /--spec mtp does not work with --split-mode tensor/],
   ['a recurrent model', recurrent, ['--spec', 'ngram'], /keeps no earlier states of 'mamba' models/],
   ['two kinds', plain, ['--spec', 'ngram', '--draft', plain], /contradict each other/],
-  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|assistant\|ngram/],
+  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, dflash, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|dflash\|assistant\|ngram/],
   ['an EAGLE-3 head of a wider model', plain, ['--draft', makeModel('wide', ...shape, '--embd', 256, '--arch', 'eagle3', '--kv', 4)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
   ['of a deeper one', plain, ['--draft', makeModel('deep', ...shape, '--layers', 12, '--arch', 'eagle3', '--kv', 4)], /it reads layer 6, and tiny has 6|it reads layer 11, and tiny has 6/],
   ['of one with more tokens', plain, ['--draft', makeModel('words', ...shape, '--vocab', 600, '--arch', 'eagle3', '--kv', 4)], /its vocabulary has 600 tokens, the model's has 512/],
+  ['a DFlash head of a wider model', plain, ['--draft', makeModel('wide5', ...shape, '--embd', 256, '--arch', 'dflash')], /it reads hidden states of 256 dimensions, those of tiny have 128/],
+  ["a head that uses the model's output, which is elsewhere", calm, ['--draft', makeModel('out5', ...family, '--arch', 'dflash'), '--override-tensor', 'output.weight=CPU', '--machine', machine(200)], /uses the output matrix of the model, which must be where its output is/],
   ['a Gemma 4 assistant of a model with other heads', gemma, ['--draft', makeModel('heads', ...family, '--arch', 'gemma4-assistant')], /its layer 0 reads keys of 4 heads with 32 dimensions, and tiny keeps those of 2 with 32/],
   ['of a wider one', gemma, ['--draft', makeModel('wide4', ...family, '--arch', 'gemma4-assistant', '--kv', 2, '--embd', 256)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
   ['of no Gemma 4', calm, ['--draft', assistant], /is a Gemma 4 assistant, and tiny is not a Gemma 4 model/],

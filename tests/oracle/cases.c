@@ -499,6 +499,19 @@ static json_t *eagle3_case(json_t *rig, size_t i)
     return c;
 }
 
+/* The model beside a head on some device: it ends there, and at most so many of its stations are on another one. */
+static void set_beside(json_t *c, const char *name, int n_stations, size_t most)
+{
+    int n_devices = (int)json_array_size(json_object_get(c, "devices"));
+    int last = (int)draw((uint64_t)n_devices), first = (last + 1) % n_devices, n = (int)draw(most);
+    json_t *beside = first == last || n == 0
+                         ? json_pack("{sss[i]}", "model", name, "order", last)
+                         : json_pack("{sss[ii]s[ii]}", "model", name, "order", first, last, "split", n, n_stations - n);
+    json_object_set_new(c, "draft", json_integer(1));
+    json_object_set_new(c, "order", json_pack("[i]", last));
+    json_object_set_new(c, "beside", beside);
+}
+
 /* A Gemma 4 model that gives out hidden states, or (every other one) an assistant, on the device of its last layers. */
 static json_t *assistant_case(json_t *rig, size_t i)
 {
@@ -524,15 +537,30 @@ static json_t *assistant_case(json_t *rig, size_t i)
         json_object_set_new(c, "n_outputs", json_integer(4 * n_seq));
         return c;
     }
-    /* the first layers elsewhere, as many as do not share their cache with it */
-    int last = (int)draw((uint64_t)n_devices), first = (last + 1) % n_devices,
-        n = (int)draw((uint64_t)(s[0] - shared - 1));
-    json_t *beside = json_pack("{sss[i]}", "model", name, "order", last);
-    if (first != last && n)
-        beside = json_pack("{sss[ii]s[ii]}", "model", name, "order", first, last, "split", n, s[0] + 1 - n);
-    json_object_set_new(c, "draft", json_integer(1));
-    json_object_set_new(c, "order", json_pack("[i]", last));
-    json_object_set_new(c, "beside", beside);
+    json_object_set_new(c, "assistant", json_true());
+    set_beside(c, name, s[0] + 1, (size_t)(s[0] - shared - 1)); /* the last two that have a cache of their own */
+    return c;
+}
+
+/* A head that uses the output of a model: EAGLE-3 or DFlash, of which some have one of their own. */
+static json_t *sharing_case(json_t *rig, size_t i)
+{
+    static const int shapes[][5] = { { 32, 4096, 32, 8, 14336 }, { 36, 2560, 20, 4, 9728 }, { 4, 384, 3, 3, 992 } };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256], head[256];
+    bool dflash = chance(60), own = dflash && chance(30);
+    name_made(name, "llama", s);
+    snprintf(head, sizeof(head), "made:--arch %s%s %s", dflash ? "dflash" : "eagle3",
+             own      ? " --known 1500"
+             : dflash ? ""
+                      : " --shared-output",
+             strstr(name, "--layers"));
+    json_t *c = json_pack("{sisssO}", "id", (int)i, "model", head, "devices", rig);
+    if (!dflash) snprintf(head + strlen(head), sizeof(head) - strlen(head), " --kv %d", s[2]);
+    json_object_set_new(c, "model", json_string(head));
+    add_guesser_context(c);
+    json_object_set_new(c, dflash ? "dflash" : "eagle3", json_true());
+    set_beside(c, name, s[0] + 1, (size_t)s[0] + 1);
     return c;
 }
 
@@ -560,8 +588,8 @@ bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed)
         state = seed * 0x2545f4914f6cdd1du + i;
         state = draw(UINT64_MAX);
         json_t *rig = rigs[i % n_rigs],
-               *(*const makers[])(json_t *, size_t) = { head_case, tapped_case, draft_case,
-                                                        head_case, eagle3_case, assistant_case };
+               *(*const makers[])(json_t *, size_t) = { head_case,   tapped_case,    draft_case,  head_case,
+                                                        eagle3_case, assistant_case, sharing_case };
         json_t *c = makers[i / n_rigs % COUNT(makers)](rig, i);
         json_dumpf(c, stdout, JSON_COMPACT);
         putchar('\n');

@@ -415,7 +415,7 @@ static llama_context *make_head(json_t *c, llama_context *ctx)
     return head;
 }
 
-/* The model whose cache an assistant reads, placed as the case says. */
+/* The model whose output or cache a head uses, placed as the case says. */
 static llama_context *load_beside(const target &t, json_t *c, const std::vector<ggml_backend_dev_t> &machine)
 {
     json_t *beside = json_object_get(c, "beside"), *all = json_deep_copy(c);
@@ -423,21 +423,22 @@ static llama_context *load_beside(const target &t, json_t *c, const std::vector<
     llama_model *model = load(t, all, json_string_value(json_object_get(beside, "path")), machine);
     llama_context *ctx = model ? make_context(all, model) : nullptr;
     if (!ctx) throw std::string(notes->error[0] ? notes->error : "no model beside the head");
-    llama_set_embeddings_nextn(ctx, true, false);
     json_decref(all);
     return ctx;
 }
 
-/* And the assistant: a row for each sequence. */
-static llama_context *make_assistant(json_t *c, llama_model *head, llama_context *model)
+/* And the head. An assistant computes a row for each sequence, others small batches, whose rows all have logits. */
+static llama_context *make_beside(json_t *c, llama_model *head, llama_context *model)
 {
     llama_context_params p = context_params(c);
-    p.n_batch = p.n_ubatch = p.n_outputs_max = p.n_seq_max;
+    bool assistant = get_int(c, "assistant", 0);
+    uint32_t most = get_int(c, "dflash", 0) || p.n_ubatch > 128 ? 128 : p.n_ubatch;
+    p.n_batch = p.n_ubatch = p.n_outputs_max = assistant ? p.n_seq_max : most;
     p.type_k = p.type_v = GGML_TYPE_F16;
     p.n_ctx = llama_n_ctx(model);
-    p.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    if (assistant) p.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
     p.ctx_other = model;
-    json_object_set_new(c, "n_outputs", json_integer(p.n_seq_max));
+    json_object_set_new(c, "n_outputs", json_integer(p.n_outputs_max));
     return llama_init_from_model(head, p);
 }
 
@@ -450,13 +451,14 @@ static void run_guesser_case(const target &t, json_t *c, const char *path, json_
     llama_context *beside = json_object_get(c, "beside") ? load_beside(t, c, machine) : nullptr;
     llama_model *model = load(t, c, path, machine);
     if (!model) throw std::string(notes->error[0] ? notes->error : "the model did not load");
-    llama_context *ctx = beside ? make_assistant(c, model, beside) : make_context(c, model);
+    llama_context *ctx = beside ? make_beside(c, model, beside) : make_context(c, model);
     if (!ctx) throw std::string(notes->error[0] ? notes->error : "no context");
     json_t *unused = json_object();
     bool guesses = get_int(c, "guesses", 0);
     if (guesses) llama_set_embeddings_nextn(ctx, true, false);
     if (get_int(c, "states", 0)) llama_set_embeddings_nextn(ctx, true, false);
-    if (beside || get_int(c, "eagle3", 0)) llama_set_embeddings_nextn(ctx, true, true);
+    if (get_int(c, "dflash", 0)) llama_set_causal_attn(ctx, false);
+    if (get_int(c, "assistant", 0) || get_int(c, "eagle3", 0)) llama_set_embeddings_nextn(ctx, true, true);
     json_t *tap;
     size_t k;
     json_array_foreach(json_object_get(c, "taps"), k, tap)

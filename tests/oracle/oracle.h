@@ -15,9 +15,10 @@
  *     kv_unified swa_full op_offload offload_kqv pipeline     true or false; pipeline false adds an override that
  *                    matches nothing, which is how llama.cpp is told to do without
  *     draft          true: this model guesses for another; it is whole on the one device of order
- *     eagle3         true: and it is an EAGLE-3 head;   taps  [1,5,9]: such a head reads these layers of the model
+ *     eagle3 dflash assistant     true: and it is a head of that kind
+ *     beside         {"model","order","split"}: whose output or cache it uses
+ *     taps           [1,5,9]: an EAGLE-3 or DFlash head reads these layers of the model
  *     states         true: the model gives out hidden states to an assistant
- *     beside         {"model","order","split"}: this is an assistant, and reads the cache of that one
  * With guesses there is a second context for the head. What is compared with it, and with a draft, is the dry run that
  * plans are proven by (engine/probe), and of the host only contexts and graphs.
  * In split mode tensor the CUDA backend loads for real, over memory that nobody may touch, and computes a prompt whose

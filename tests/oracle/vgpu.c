@@ -101,7 +101,8 @@ void oracle_probe(void *oracle_case, const char *path, const struct oracle_devic
     if (number(c, "eagle3", 0)) p->spec = VR_SPEC_EAGLE3;
     json_array_foreach(json_object_get(c, "taps"), i, v) p->taps[p->n_taps++] = (uint32_t)json_integer_value(v);
     json_t *beside = json_object_get(c, "beside");
-    if (beside || number(c, "states", 0)) p->spec = VR_SPEC_ASSISTANT;
+    if (number(c, "dflash", 0)) p->spec = VR_SPEC_DFLASH;
+    if (number(c, "assistant", 0) || number(c, "states", 0)) p->spec = VR_SPEC_ASSISTANT;
     struct vr_context context = p->context;
     if (draft) *p = vr_draft_params(p, &specs[only]);
 

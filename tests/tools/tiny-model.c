@@ -5,7 +5,8 @@
  *                    [--ctx 8192] [--type f16] [--template tools|think|none|{{Jinja}}] [--embedding] [--seed 1]
  *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|gemma4|qwen35|mamba|deepseek2] [--window 512] [--hollow]
  *                    [--no-tokenizer] [--pre gpt-2] [--rerank none|TEMPLATE] [--lora RANK] [--fim] [--mtp 0] [--calm]
- *                    [--family] [--known 0] [--own-input] [--shared-kv 0]
+ *                    [--family] [--known 0] [--own-input] [--own-output] [--shared-output]
+ *                    [--shared-kv 0]
  *
  * The architectures are one of each kind of memory: attention, the same with positions of three dimensions, sliding
  * window, hybrid (a recurrent state in two of three layers), recurrent, and MLA.
@@ -20,7 +21,10 @@
  * --arch eagle3 makes an EAGLE-3 head for a model with the same options. With --calm --family it looks a token up, pays
  * attention to that and says what the model's output says of it, as calm layers do. It knows the first --known tokens
  * (0: all), and has token embeddings of its own with --own-input. Its keys and values need as many heads as its
- * queries.
+ * queries. With --shared-output it has no output of its own.
+ * --arch dflash makes a DFlash head, for blocks of eight. Its token embeddings and its output are the model's, unless
+ * there is --own-input or --own-output (or --known). With --calm --family --own-input --own-output it guesses for all
+ * places of a block what the model's output says of the last token before it.
  * --arch gemma4-assistant makes an assistant for a gemma4 model with the same options, whose last --shared-kv layers
  * have no keys and values of their own. It is twice as wide as the model, whose hidden states it hardly looks at when
  * calm: it, too, says what the model's output says of a token. */
@@ -38,7 +42,7 @@
 static struct {
     long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known, shared_kv;
     const char *type, *template, *arch, *pre, *rerank;
-    bool embedding, hollow, no_tokenizer, fim, calm, family, own_input;
+    bool embedding, hollow, no_tokenizer, fim, calm, family, own_input, own_output, shared_output;
 } opt = { .layers = 6,
           .embd = 128,
           .heads = 4,
@@ -104,6 +108,9 @@ static void fail(const char *what)
 
 /* --- weights --- */
 
+/* The last of the filler words, in place of what a DFlash head shall guess. */
+static long mask_token(void) { return opt.vocab - N_SPECIAL - 1; }
+
 static void add(struct maker *m, const char *name, enum ggml_type type, long a, long b, long c)
 {
     struct ggml_tensor *t = b == 0   ? ggml_new_tensor_1d(m->ctx, type, a)
@@ -122,6 +129,7 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
                                                                       : 0;
     bool assistant = opt.calm && strcmp(opt.arch, "gemma4-assistant") == 0;
     bool half = assistant && (strstr(name, "output_norm") || strstr(name, "token_embd")); /* the model's, and nothing */
+    bool dflash = opt.calm && strcmp(opt.arch, "dflash") == 0;
     bool gemma = assistant || (opt.calm && strcmp(opt.arch, "gemma4") == 0);
     float *row = calloc((size_t)a, sizeof *row);
     for (int64_t r = 0; row && r < rows; r++) {
@@ -132,6 +140,12 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
             row[i] = decay ? -0.02f * (1 + noise) : b == 0 ? 1 + noise / 8 : noise / sqrtf((float)a) * 4;
             if (gemma && strstr(name, ".post_")) row[i] /= 16; /* what a branch adds */
         }
+        if (dflash && strcmp(name, "enc.output_norm.weight") == 0) /* what was before counts little */
+            for (long i = 0; i < a; i++) row[i] /= 4096;
+        if (dflash && (strstr(name, "attn_v.") || strstr(name, "attn_output.")))
+            for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i != r ? 0 : strstr(name, "attn_v.") ? 1.0f : 8.0f);
+        if (dflash && strcmp(name, "token_embd.weight") == 0 && r == mask_token())
+            for (long i = 0; i < a; i++) row[i] = 0;
         if (assistant && strstr(name, "pre_projection")) /* the token's embedding, and little noise */
             for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i == r && i < opt.embd ? 1 : 0);
         if (opt.calm && joint && r < a) row[r] += 1;               /* the token's embedding comes first */
@@ -475,6 +489,15 @@ static void add_lora(struct maker *m)
     add(m, "output.weight.lora_b", m->type, opt.lora, opt.vocab, 0);
 }
 
+static void add_map(struct maker *m, long known)
+{
+    struct ggml_tensor *t = ggml_new_tensor_1d(m->ctx, GGML_TYPE_I64, known);
+    if (!t) fail("out of memory");
+    ggml_set_name(t, "d2t");
+    for (int64_t i = 0; i < known && !opt.hollow; i++) ((int64_t *)t->data)[i] = i;
+    gguf_add_tensor(m->gguf, t);
+}
+
 /* Which layers it reads, and what else an EAGLE-3 head is. */
 static void add_eagle3(struct maker *m)
 {
@@ -493,16 +516,10 @@ static void add_eagle3(struct maker *m)
     ADD_ROWS(m, 0, rows);
     add_ffn(m, 0);
     add(m, "fc.weight", m->type, 3 * opt.embd, opt.embd, 0);
-    if (opt.known) {
-        struct ggml_tensor *t = ggml_new_tensor_1d(m->ctx, GGML_TYPE_I64, known);
-        if (!t) fail("out of memory");
-        ggml_set_name(t, "d2t");
-        for (int64_t i = 0; i < known && !opt.hollow; i++) ((int64_t *)t->data)[i] = i;
-        gguf_add_tensor(m->gguf, t);
-    }
+    if (opt.known) add_map(m, known);
     m->random = ~(uint32_t)opt.seed;
     add(m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
-    add(m, "output.weight", m->type, opt.embd, known, 0);
+    if (!opt.shared_output) add(m, "output.weight", m->type, opt.embd, known, 0);
 }
 
 /* Two layers, one with a window and one without, which read the model's keys and values. */
@@ -538,6 +555,35 @@ static void add_assistant(struct maker *m)
     add(m, "token_embd.weight", m->type, width, opt.vocab, 0);
 }
 
+/* One layer, that reads three of the model's. */
+static void add_dflash(struct maker *m)
+{
+    const int32_t taps[] = { 1, (int32_t)opt.layers / 2, (int32_t)opt.layers - 1 };
+    long head = opt.embd / opt.heads, kv = head * opt.kv;
+    gguf_set_arr_data(m->gguf, "dflash.target_layers", GGUF_TYPE_INT32, taps, 3);
+    gguf_set_val_u32(m->gguf, "tokenizer.ggml.mask_token_id", (uint32_t)mask_token());
+    set_u32(m->gguf, "block_size", 8);
+    set_u32(m->gguf, "block_count", 1);
+    if (opt.own_input) add(m, "token_embd.weight", m->type, opt.embd, opt.vocab, 0);
+    const struct row rows[] = {
+        { "attn_norm", GGML_TYPE_F32, opt.embd, 0, 0, true },
+        { "attn_q", m->type, opt.embd, opt.embd, 0, true },
+        { "attn_k", m->type, opt.embd, kv, 0, true },
+        { "attn_v", m->type, opt.embd, kv, 0, true },
+        { "attn_output", m->type, opt.embd, opt.embd, 0, true },
+        { "attn_q_norm", GGML_TYPE_F32, head, 0, 0, true },
+        { "attn_k_norm", GGML_TYPE_F32, head, 0, 0, true },
+    };
+    ADD_ROWS(m, 0, rows);
+    add_ffn(m, 0);
+    add(m, "fc.weight", m->type, 3 * opt.embd, opt.embd, 0);
+    add(m, "enc.output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
+    if (opt.known) add_map(m, opt.known);
+    m->random = ~(uint32_t)opt.seed;
+    add(m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
+    if (opt.own_output || opt.known) add(m, "output.weight", m->type, opt.embd, opt.known ? opt.known : opt.vocab, 0);
+}
+
 static void add_model(struct maker *m)
 {
     add_settings(m->gguf);
@@ -551,6 +597,10 @@ static void add_model(struct maker *m)
     }
     if (is_arch("gemma4-assistant")) {
         add_assistant(m);
+        return;
+    }
+    if (is_arch("dflash")) {
+        add_dflash(m);
         return;
     }
     if (is_arch("gemma4")) add(m, "rope_freqs.weight", GGML_TYPE_F32, opt.embd / opt.heads, 0, 0);
@@ -596,6 +646,10 @@ static void read_options(int argc, char **argv)
             opt.family = true;
         else if (strcmp(argv[i], "--own-input") == 0)
             opt.own_input = true;
+        else if (strcmp(argv[i], "--own-output") == 0)
+            opt.own_output = true;
+        else if (strcmp(argv[i], "--shared-output") == 0)
+            opt.shared_output = true;
         else if (strcmp(argv[i], "--no-tokenizer") == 0)
             opt.no_tokenizer = true;
         else if (i + 1 == argc)

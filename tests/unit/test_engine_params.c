@@ -249,18 +249,26 @@ static void test_draft_head(void **state)
     vr_load_params_settle(&p);
     struct vr_load_params h = vr_draft_params(&p, NULL);
     vr_load_params_settle(&h);
-    assert_true(h.draft_head && h.n_taps == 0 && h.spec == VR_SPEC_OFF && h.context.n_rollback == 0);
+    assert_true(h.head == VR_SPEC_EAGLE3 && h.n_taps == 0 && h.spec == VR_SPEC_OFF && h.context.n_rollback == 0);
     assert_true(h.context.n_ubatch < 512 && h.context.n_batch == h.context.n_ubatch);
     assert_int_equal(h.n_outputs, h.context.n_batch);
     assert_int_equal(p.n_outputs, 4 + 4 * 3);
     p.spec = VR_SPEC_ASSISTANT; /* which is fed nothing */
     h = vr_draft_params(&p, NULL);
     vr_load_params_settle(&h);
-    assert_true(h.draft_head && h.shares_cache && h.n_outputs == 4);
+    assert_true(h.head == VR_SPEC_ASSISTANT && h.n_outputs == 4);
     assert_true(h.context.n_ubatch == 4 && h.context.n_batch == 4);
+    p.spec = VR_SPEC_DFLASH; /* the blocks of all streams, whatever micro-batches the model has */
+    p.context.n_ubatch = 16;
+    h = vr_draft_params(&p, NULL);
+    assert_true(h.head == VR_SPEC_DFLASH && h.context.n_ubatch == 128 && h.context.n_batch == 128);
+    assert_int_equal(vr_spec_passes(VR_SPEC_DFLASH, 7), 1);
+    assert_int_equal(vr_spec_passes(VR_SPEC_DFLASH, 0), 0);
+    assert_int_equal(vr_spec_passes(VR_SPEC_EAGLE3, 3), 3);
+    p.context.n_ubatch = 512;
     p.spec = VR_SPEC_DRAFT;
     h = vr_draft_params(&p, NULL);
-    assert_true(!h.draft_head && !h.shares_cache && h.context.n_ubatch == 512 && h.context.n_batch == 2048);
+    assert_true(!h.head && h.context.n_ubatch == 512 && h.context.n_batch == 2048);
     static const uint32_t rows[][4] = { { 128, 3 * 64, 64, 42 }, { 128, 3 * 64, 32, 21 }, { 2, 3 * 64, 64, 1 },
                                         { 128, 64, 64, 128 },    { 128, 32, 64, 128 },    { 128, 0, 64, 128 } };
     for (size_t i = 0; i < VR_COUNT(rows); i++)

@@ -64,7 +64,8 @@ static void test_drafts(void **state)
         { "says nothing", { "llama", "gpt2", "w", 300, -1, 8, NULL }, NULL },
         { "no words", { "llama", "gpt2", "w", 0, 1, 7, NULL }, NULL },
         { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be rolled back" },
-        { "half a model", { "dflash", "gpt2", "w", 300, 1, 7, NULL }, "is a DFlash head" },
+        { "half a model", { "dflash", "gpt2", "w", 300, 1, 7, NULL }, "a DFlash head names the layers" },
+        { "its successor", { "dflash", "gpt2", "w", 300, 1, 7, "selector_hidden.weight" }, "is a DFlash 2 head" },
         { "another", { "dflash", "gpt2", "w", 300, 1, 7, "markov_w1.weight" }, "is a DSpark head" },
         { "a third",
           { "gemma4-assistant", "gpt2", "w", 300, 1, 7, NULL },
@@ -202,7 +203,11 @@ static void test_heads(void **state)
           { { 0, 1, 3 }, 3, 128, 64, 1, 300, 0, 300, 0, 0 },
           "reads hidden states of 128 dimensions, those of some model have 64" },
         { "two layers", { { 0, 1, 3 }, 3, 64, 64, 2, 300, 0, 300, 0, 0 }, "has one layer, this one has 2" },
-        { "no output", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 0, 0, 0 }, "no output matrix of its own" },
+        { "the model's output", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 0, 0, 0 }, NULL },
+        { "narrower, with the model's output",
+          { { 0, 1, 3 }, 3, 64, 32, 1, 300, 300, 0, 0, 0 },
+          "has no output matrix of its own and cannot use that of some model, which has 64 dimensions instead of 32" },
+        { "a map for the model's output", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 0, 200, 0 }, "it is corrupt" },
         { "a map of another length", { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 199, 0 }, "a 64-bit number for each" },
         { "a map beyond the tokens",
           { { 0, 1, 3 }, 3, 64, 64, 1, 300, 0, 200, 200, 300 },
@@ -336,10 +341,89 @@ static void test_assistants(void **state)
             fail_msg("%s: %s", rows[i].what, ok ? "taken" : err.msg);
         assert_true(vr_head_shares_cache(head) && vr_head_shares_input(head) && !vr_head_shares_cache(m));
         assert_false(vr_pair_model(head, &err));
-        uint32_t layers[VR_SHARED_LAYERS];
-        vr_head_cache_layers(m, layers);
+        uint32_t layers[VR_MOST_ANCHORS];
+        assert_int_equal(vr_head_anchors(m, head, layers), 2);
         if (ok) assert_int_equal(layers[1], rows[i].model.shared ? 2 : 5);
         if (ok) assert_int_equal(layers[0], layers[1] - 1);
+    }
+}
+
+/* A DFlash head; what is 0 is left out, but for the mask. */
+struct block_head {
+    int32_t taps[4];
+    size_t n_taps;
+    uint32_t width, block, mask, value; /* its width, tokens of a block, the masked token, width of a head of values */
+    uint64_t own_input, output, known;  /* rows */
+};
+
+static struct vr_model *make_block_head(const char *path, const struct block_head *h)
+{
+    MK_AUTO g = { 0 };
+    mk_str(&g, "general.architecture", "dflash");
+    mk_str(&g, "tokenizer.ggml.model", "gpt2");
+    mk_vocab(&g, "tokenizer.ggml.tokens", "w", 300);
+    if (h->n_taps) mk_i32s(&g, "dflash.target_layers", h->taps, h->n_taps);
+    if (h->block) mk_u32(&g, "dflash.block_size", h->block);
+    if (h->mask) mk_u32(&g, "tokenizer.ggml.mask_token_id", h->mask);
+    mk_u32(&g, "dflash.block_count", 2);
+    mk_u32(&g, "dflash.embedding_length", h->width);
+    mk_u32(&g, "dflash.attention.head_count", 4);
+    if (h->value) mk_u32(&g, "dflash.attention.value_length", h->value);
+    mk_tensor(&g, "fc.weight", VR_TYPE_F16, (h->n_taps ? h->n_taps : 1) * h->width, h->width, 0);
+    if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
+    if (h->output) mk_tensor(&g, "output.weight", VR_TYPE_F16, h->width, h->output, 0);
+    if (h->known) mk_tensor(&g, "d2t", (uint32_t)vr_type_by_name("i64"), h->known, 0, 0);
+    mk_write(&g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    return m;
+}
+
+static void test_block_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *what;
+        struct block_head head;
+        const char *refusal; /* NULL: it belongs to the model */
+        size_t anchors;
+        uint32_t block;
+    } rows[] = {
+        { "all is the model's", { { 0, 3 }, 2, 64, 8, 299, 0, 0, 0, 0 }, NULL, 1, 7 },
+        { "a block of no size", { { 0, 3 }, 2, 64, 0, 299, 0, 0, 0, 0 }, NULL, 1, 15 },
+        { "its own output", { { 0, 1, 2, 3 }, 4, 64, 2, 1, 0, 0, 300, 0 }, NULL, 0, 1 },
+        { "for some tokens", { { 0 }, 1, 64, 8, 1, 0, 0, 100, 100 }, NULL, 0, 7 },
+        { "its own embeddings, which are its output", { { 0, 3 }, 2, 64, 8, 7, 0, 300, 0, 0 }, NULL, 0, 7 },
+        { "embeddings that end too early", { { 0, 3 }, 2, 64, 8, 7, 0, 299, 0, 0 }, "has embeddings of 299", 0, 7 },
+        { "of a narrower model", { { 0, 3 }, 2, 32, 8, 7, 0, 0, 0, 0 }, "hidden states of 32 dimensions", 1, 7 },
+        { "reads nothing", { { 0 }, 0, 64, 8, 7, 0, 0, 0, 0 }, "names the layers that it reads", 1, 7 },
+        { "reads beyond the model",
+          { { 0, 4 }, 2, 64, 8, 7, 0, 0, 0, 0 },
+          "it reads layer 4, and some model has 4",
+          1,
+          7 },
+        { "a map for the model's output", { { 0 }, 1, 64, 8, 1, 0, 0, 0, 100 }, "it is corrupt", 1, 7 },
+        { "a map of another length", { { 0 }, 1, 64, 8, 1, 0, 0, 100, 99 }, "a 64-bit number for each", 0, 7 },
+        { "no mask", { { 0, 3 }, 2, 64, 8, 0, 0, 0, 0, 0 }, "names its mask", 1, 7 },
+        { "a mask that is no token", { { 0, 3 }, 2, 64, 8, 300, 0, 0, 0, 0 }, "names its mask", 1, 7 },
+        { "blocks of one token", { { 0, 3 }, 2, 64, 1, 7, 0, 0, 0, 0 }, "no token to guess", 1, 0 },
+        { "values of another width", { { 0, 3 }, 2, 64, 8, 7, 8, 0, 0, 0 }, "differ in width", 1, 7 },
+    };
+    struct vocabulary four = usual;
+    four.layers = 4;
+    four.add_bos = -1;
+    VR_AUTO(vr_model) m = make(scratch("model.gguf"), &four);
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        VR_AUTO(vr_model) head = make_block_head(scratch("head.gguf"), &rows[i].head);
+        struct vr_err err = { 0 };
+        bool ok = vr_pair_draft(m, head, &err);
+        if (ok != !rows[i].refusal || (!ok && !strstr(err.msg, rows[i].refusal)))
+            fail_msg("%s: %s", rows[i].what, ok ? "taken" : err.msg);
+        uint32_t layers[VR_MOST_ANCHORS];
+        assert_int_equal(vr_head_anchors(m, head, layers), rows[i].anchors);
+        if (rows[i].anchors) assert_int_equal(layers[0], 4); /* the output */
+        assert_int_equal(vr_head_block(head), rows[i].block);
     }
 }
 
@@ -421,9 +505,9 @@ static void test_loras(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts),    cmocka_unit_test(test_one_late_token),
-                                        cmocka_unit_test(test_shrunk),    cmocka_unit_test(test_mmproj),
-                                        cmocka_unit_test(test_loras),     cmocka_unit_test(test_heads),
-                                        cmocka_unit_test(test_assistants) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_drafts),     cmocka_unit_test(test_one_late_token),
+                                        cmocka_unit_test(test_shrunk),     cmocka_unit_test(test_mmproj),
+                                        cmocka_unit_test(test_loras),      cmocka_unit_test(test_heads),
+                                        cmocka_unit_test(test_assistants), cmocka_unit_test(test_block_heads) };
     return cmocka_run_group_tests(tests, scratch_setup, scratch_teardown);
 }

@@ -50,6 +50,12 @@ static bool check_file(const struct vr_options *o, const struct vr_model *draft,
             "--draft: %s uses the token embeddings of the model, which must stay on the host: leave them out "
             "of --override-tensor",
             draft->parts[0].path);
+    const char *list = vr_head_shares_output(draft) ? o->override_tensor : NULL;
+    if (list && (vr_override_finds(list, "output.weight") || vr_override_finds(list, "token_embd.weight")))
+        return vr_fail(err, VR_EUSAGE,
+                       "--draft: %s uses the output matrix of the model, which must be where its output is: leave it "
+                       "out of --override-tensor",
+                       draft->parts[0].path);
     if (strcmp(o->split_mode, "tensor") == 0)
         return vr_fail(err, VR_EUSAGE, "--draft: %s does not work with --split-mode tensor: leave one of them out",
                        vr_spec_row(kind)->what);

@@ -3,7 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "engine/llama/bridge_nextn.h"
 #include "engine/llama/library.h"
 
 static bool set_devices(const struct vr_load_params *p, const ggml_backend_dev_t *devices, struct vr_model_params *out,
@@ -127,7 +129,17 @@ struct llama_context_params vr_head_context_params(const struct vr_load_params *
 struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model)
 {
     struct llama_context_params out = vr_context_params(p);
-    if (p->draft_head) out.ctx_other = model; /* whose token embeddings or cache it may share */
-    if (p->shares_cache) out.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
+    if (p->head) out.ctx_other = model; /* whose token embeddings, output or cache it may share */
+    if (vr_spec_shares_cache(p->head)) out.ctx_type = LLAMA_CONTEXT_TYPE_MTP;
     return out;
+}
+
+void vr_draft_context_set(const struct vr_load_params *p, struct llama_context *ctx)
+{
+    char causal[8] = "";
+    llama_model_meta_val_str(llama_get_model(ctx), "dflash.attention.causal", causal, sizeof causal);
+    if (vr_spec_guesses_blocks(p->head)) /* a block sees all of itself, unless the file says otherwise */
+        llama_set_causal_attn(ctx, strcmp(causal, "true") == 0);
+    else if (p->head)
+        vr_bridge_nextn_on(ctx, true);
 }

@@ -27,6 +27,8 @@ void vr_model_params_done(struct vr_model_params *m);
 struct llama_context_params vr_head_context_params(const struct vr_load_params *p, struct llama_context *model);
 /* Of what drafts, beside the context of the model: `p` is vr_draft_params(). */
 struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model);
+/* And what no parameter says: to be called once it is made. */
+void vr_draft_context_set(const struct vr_load_params *p, struct llama_context *ctx);
 struct llama_context_params vr_context_params(const struct vr_load_params *p);
 
 /* What backends take from the environment: to be set before they are loaded, or virtual GPUs registered. */

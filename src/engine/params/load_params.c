@@ -73,7 +73,7 @@ static uint32_t rows_of_logits(const struct vr_load_params *p)
     uint32_t streams = c->n_seq < VR_STEER_STREAMS ? c->n_seq : VR_STEER_STREAMS;
     uint32_t rows = p->n_outputs ? p->n_outputs : c->n_seq + (p->spec ? streams * p->n_draft : 0);
     if (p->embeddings && rows < EMBEDDING_ROWS) rows = EMBEDDING_ROWS;
-    if (p->embedding_model || p->draft_head || rows > c->n_batch) rows = c->n_batch;
+    if (p->embedding_model || p->head || rows > c->n_batch) rows = c->n_batch;
     return rows < c->n_seq ? c->n_seq : rows;
 }
 
@@ -130,6 +130,8 @@ struct vr_context vr_draft_context(const struct vr_context *c, enum vr_spec kind
     struct vr_context d = *c;
     if (vr_spec_shares_cache(kind)) { /* it only guesses: a token for each sequence */
         d.n_batch = d.n_ubatch = d.n_seq ? d.n_seq : 1;
+    } else if (vr_spec_guesses_blocks(kind)) { /* and the blocks of all streams are one micro-batch */
+        d.n_batch = d.n_ubatch = HEAD_UBATCH;
     } else if (vr_spec_is_head_file(kind)) {
         if (d.n_batch == 0 || d.n_batch > HEAD_UBATCH) d.n_batch = HEAD_UBATCH;
         if (d.n_ubatch == 0 || d.n_ubatch > HEAD_UBATCH) d.n_ubatch = HEAD_UBATCH;
@@ -156,8 +158,7 @@ struct vr_load_params vr_draft_params(const struct vr_load_params *p, const stru
     d.context = vr_draft_context(&p->context, p->spec);
     d.n_outputs = 0;
     d.embeddings = false;
-    d.draft_head = vr_spec_is_head_file(p->spec);
-    d.shares_cache = vr_spec_shares_cache(p->spec);
+    d.head = vr_spec_is_head_file(p->spec) ? p->spec : VR_SPEC_OFF;
     d.n_taps = 0;
     d.spec = VR_SPEC_OFF;
     d.model = p->draft;

@@ -76,8 +76,7 @@ struct vr_load_params {
     enum vr_spec spec;    /* speculative decoding: who guesses … */
     uint32_t n_draft;     /* … how many tokens at a time for each stream, at most; 0: as is usual for the kind */
     bool steer;           /* fewer where they do not pay; false: always n_draft */
-    bool draft_head;      /* this is a draft head in a file of its own, beside the model that it reads … */
-    bool shares_cache;    /* … and whose KV cache it uses instead of one of its own */
+    enum vr_spec head; /* this is a draft head of that kind, beside the model that it reads; VR_SPEC_OFF: it is not */
     uint32_t taps[VR_MOST_TAPS]; /* the layers whose input such a head reads, of the model's own */
     size_t n_taps;
     const struct vr_lora *loras;

@@ -310,8 +310,8 @@ static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, 
     return true;
 }
 
-/* The model that a draft head reads. It may share its token embeddings: on the host, as these always are. Or the cache
- * of some layers, which are where the head is: then all of the model is said to be there. */
+/* The model that a draft head reads. It may share its token embeddings, which are always on the host, and its output or
+ * the cache of some layers, which are where the head is: so all of the model is said to be there. */
 static struct llama_context *open_beside(const struct question *q, struct vr_err *err)
 {
     const struct vr_load_params *head = &q->trial->load;
@@ -320,12 +320,12 @@ static struct llama_context *open_beside(const struct question *q, struct vr_err
     ggml_backend_dev_t devices[VR_MAX_VGPUS];
     char path[64];
     p.context.n_ctx = p.context.n_batch = p.context.n_ubatch = 64;
-    if (head->shares_cache) {
-        p.devices = head->devices;
-        p.n_devices = head->n_devices;
+    p.devices = head->devices;
+    p.n_devices = head->n_devices;
+    for (size_t i = 0; i < p.n_devices; i++) devices[i] = vr_vgpu_device(i);
+    if (vr_spec_shares_cache(head->head)) {
         p.context = q->prober->beside;
         p.flash_auto = head->flash_auto;
-        for (size_t i = 0; i < p.n_devices; i++) devices[i] = vr_vgpu_device(i);
     }
     if (!vr_model_params_fill(&p, devices, &m, err)) return NULL;
     m.model.no_alloc = true;
@@ -353,7 +353,7 @@ static void add_given_out(struct llama_context *ctx, const struct vr_load_params
 {
     const struct llama_model *m = llama_get_model(ctx);
     uint64_t width = (uint64_t)llama_model_n_embd(m), vocab = (uint64_t)llama_vocab_n_tokens(llama_model_get_vocab(m));
-    if (l->draft_head) p->output_bytes = llama_n_ubatch(ctx) * (vocab + width) * sizeof(float);
+    if (l->head) p->output_bytes = llama_n_ubatch(ctx) * (vocab + width) * sizeof(float);
     uint64_t rows = l->n_taps + (vr_spec_shares_cache(l->spec) ? 1 : 0);
     p->output_bytes += rows * width * llama_n_batch(ctx) * sizeof(float);
 }
@@ -442,7 +442,7 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     if (tensor && (states || l->n_taps))
         return vr_fail(err, VR_EENGINE, "draft heads are not supported in split mode tensor");
     if (states) vr_bridge_nextn_on(ctx, false);
-    if (l->draft_head) vr_bridge_nextn_on(ctx, true);
+    vr_draft_context_set(l, ctx);
     vr_bridge_taps_on(ctx, l->taps, l->n_taps);
     if (!use_loras(loras, ctx, err) ||
         !(tensor ? read_slices(ctx, &q->trial->load, &slices, p, err) : read_breakdown(ctx, p->n_devices, p, err)) ||

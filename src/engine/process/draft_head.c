@@ -12,6 +12,10 @@
  * layers side by side, its features, of which its encoder makes the hidden state that its decoder reads. They are kept
  * as they are, and encoded when they are fed. It has no row for the first token of a text, which none comes before.
  *
+ * A DFlash head takes the features of a token at the token's own place, straight into its cache. It guesses a block:
+ * the next token and as many masked ones behind it as there shall be guesses, which see each other and everything
+ * before.
+ *
  * A head that shares the model's cache (a Gemma 4 assistant) is fed nothing: keys and values are there. Of the tokens
  * of a step it is given one after the other, each with the hidden state before it, and all at the place of the first.
  */
@@ -40,11 +44,13 @@ struct head_seq {
 struct vr_draft_head {
     const struct vr_engine *e;
     struct llama_context *ctx; /* the head's */
-    uint32_t n_batch, n_vocab; /* and its own */
-    uint32_t width, wide;      /* dimensions of its hidden states; of what the model gives out for a token */
+    uint32_t n_batch, n_vocab; /* rows that it is fed at once, and its own tokens */
+    uint32_t width, wide;      /* dimensions of what it is fed; of what the model gives out for a token */
     uint32_t tapped;           /* of that, a layer's part */
     float *features;           /* EAGLE-3: of rows that are not encoded yet, at most n_features of them; else NULL */
     uint32_t n_features, encoded;
+    bool blocks, guessing; /* it guesses blocks; the batch is such */
+    llama_token mask;      /* what a block has in the place of guesses */
     float *row;            /* one that was put together */
     struct head_seq *seqs; /* as the slots */
     struct llama_batch batch;
@@ -57,7 +63,22 @@ struct llama_batch vr_draft_head_batch(uint32_t n, uint32_t width)
 {
     struct llama_batch b = llama_batch_init((int32_t)n, (int32_t)width, 1);
     b.token = calloc(n, sizeof *b.token); /* it makes only one of both */
+    llama_pos *places = calloc(4 * (size_t)n, sizeof *places);
+    if (places) free(b.pos), b.pos = places;
+    if (!places) free(b.token), b.token = NULL;
     return b;
+}
+
+/* Without tokens, the engine wants places of several dimensions written out, where a model has such. */
+struct llama_batch vr_draft_head_given(struct llama_batch *b)
+{
+    struct llama_batch given = *b;
+    size_t n = (size_t)b->n_tokens;
+    memcpy(b->pos + n, b->pos, n * sizeof *b->pos);
+    memcpy(b->pos + 2 * n, b->pos, n * sizeof *b->pos);
+    memset(b->pos + 3 * n, 0, n * sizeof *b->pos);
+    given.token = NULL;
+    return given;
 }
 
 void vr_draft_head_batch_free(struct llama_batch b) { llama_batch_free(b); /* and the tokens with it */ }
@@ -70,18 +91,21 @@ struct vr_draft_head *vr_draft_head_new(const struct vr_engine *e, struct vr_err
     m->ctx = e->head ? e->head : e->draft;
     const struct llama_model *head = llama_get_model(m->ctx);
     m->n_vocab = (uint32_t)llama_vocab_n_tokens(llama_model_get_vocab(head));
-    m->width = e->n_taps ? (uint32_t)llama_model_n_embd(head) : e->n_embd;
+    uint32_t own = (uint32_t)llama_model_n_embd(head);
+    m->blocks = vr_spec_guesses_blocks(e->spec);
+    m->mask = llama_vocab_mask(llama_model_get_vocab(head));
     m->tapped = (uint32_t)llama_model_n_embd(e->model);
     m->wide = e->n_taps ? (uint32_t)e->n_taps * m->tapped : e->n_embd;
-    m->n_batch = llama_n_batch(m->ctx);
+    m->width = m->blocks ? m->wide : e->n_taps ? own : e->n_embd;
+    m->n_features = vr_head_rows(llama_n_ubatch(m->ctx), m->wide, own);
+    m->n_batch = m->blocks ? m->n_features : llama_n_batch(m->ctx);
     m->memory = llama_get_memory(m->ctx);
-    m->batch = vr_draft_head_batch(m->n_batch, m->width);
+    m->batch = vr_draft_head_batch(llama_n_batch(m->ctx), m->width);
     m->sampler = vr_sampler_new(m->n_vocab);
     m->seqs = calloc(e->n_seq, sizeof *m->seqs);
     m->row = calloc(m->wide, sizeof *m->row);
     bool ok = m->batch.token && m->batch.embd && m->sampler && m->seqs && m->row;
-    if (e->n_taps) {
-        m->n_features = vr_head_rows(llama_n_ubatch(m->ctx), m->wide, m->width);
+    if (e->n_taps && !m->blocks) {
         m->features = calloc((size_t)m->n_features * m->wide, sizeof *m->features);
         ok &= m->features != NULL;
     }
@@ -118,18 +142,23 @@ static bool knows(const struct head_seq *s, const struct vr_slot *slot)
            memcmp(s->tokens, slot->tokens, slot->n * sizeof *slot->tokens) == 0;
 }
 
-/* The model's hidden state of the token before token n; NULL: it was not kept, or there is none. */
+/* What the model gave out for token n, or for the one before it; NULL: it was not kept, or there is none. */
+static const float *state_of(const struct vr_draft_head *m, const struct head_seq *s, uint32_t n)
+{
+    if (n < s->first || n - s->first >= s->n_states) return NULL;
+    return s->states + (size_t)(n - s->first) * m->wide;
+}
+
 static const float *state_before(const struct vr_draft_head *m, const struct head_seq *s, uint32_t n)
 {
-    if (n <= s->first || n - 1 - s->first >= s->n_states) return NULL;
-    return s->states + (size_t)(n - 1 - s->first) * m->wide;
+    return n ? state_of(m, s, n - 1) : NULL;
 }
 
 /* What the model gave out for a row of its last batch, until the next call; NULL: nothing. */
 static const float *given(struct vr_draft_head *m, int32_t row)
 {
     size_t each = m->tapped;
-    if (!m->features) return vr_bridge_nextn(m->e->ctx, row);
+    if (!m->e->n_taps) return vr_bridge_nextn(m->e->ctx, row);
     for (size_t i = 0; i < m->e->n_taps; i++)
         memcpy(m->row + i * each, vr_bridge_tap(m->e->ctx, m->e->taps[i]) + (size_t)row * each, each * sizeof *m->row);
     return m->row;
@@ -165,7 +194,10 @@ static bool compute(struct vr_draft_head *m)
 {
     struct vr_err err = { 0 };
     int rc = m->broken ? -3 : encode(m);
-    if (rc == 0 && m->batch.n_tokens) rc = vr_bridge_decode(m->ctx, m->batch, &err);
+    struct llama_batch b = m->batch;
+    if (m->blocks && m->guessing) b.embd = NULL;
+    if (m->blocks && !m->guessing) b = vr_draft_head_given(&m->batch);
+    if (rc == 0 && b.n_tokens) rc = vr_bridge_decode(m->ctx, b, &err);
     if (rc == 0) return true;
     m->broken = rc < 0;
     llama_memory_clear(m->memory, false);
@@ -179,7 +211,7 @@ static void put(struct vr_draft_head *m, llama_seq_id seq, llama_pos pos, llama_
 {
     struct llama_batch *t = &m->batch;
     bool raw = m->features && !own;
-    if (raw && !state) return;
+    if (m->e->n_taps && !state) return;
     if ((uint32_t)t->n_tokens == m->n_batch) {
         compute(m);
         clear(m);
@@ -249,12 +281,13 @@ static void keep_states(struct vr_draft_head *m, struct head_seq *s, int32_t row
 static void catch_up(struct vr_draft_head *m, struct head_seq *s, const struct vr_slot *slot)
 {
     if (m->e->shares_cache) return;
-    uint32_t from = s->fed;
-    if (from < slot->n && from <= s->first) from = s->first + 1;
+    uint32_t from = s->fed, behind = m->blocks ? 0 : 1;
+    if (from < slot->n && from < s->first + behind) from = s->first + behind;
     if (from > slot->n || s->n_states == 0) from = slot->n;
     align(m, slot, from);
     for (uint32_t i = from; i < slot->n; i++)
-        put(m, slot->seq, vr_slot_pos(slot, i), slot->tokens[i], state_before(m, s, i), false, false);
+        put(m, slot->seq, vr_slot_pos(slot, i), slot->tokens[i], m->blocks ? state_of(m, s, i) : state_before(m, s, i),
+            false, false);
     s->fed = slot->n;
 }
 
@@ -266,9 +299,11 @@ static void put_prompt(struct vr_draft_head *m, struct vr_batcher *b, const stru
     struct head_seq *s = &m->seqs[slot->seq];
     if (m->e->shares_cache) return;
     catch_up(m, s, slot);
-    for (uint32_t i = 0; i < n; i++)
-        put(m, slot->seq, t->pos[row + (int32_t)i], t->token[row + (int32_t)i],
-            i ? given(m, row + (int32_t)i - 1) : state_before(m, s, slot->n), false, false);
+    for (uint32_t i = 0; i < n; i++) {
+        int32_t at = row + (int32_t)i;
+        const float *state = m->blocks ? given(m, at) : i ? given(m, at - 1) : state_before(m, s, slot->n);
+        put(m, slot->seq, t->pos[at], t->token[at], state, false, false);
+    }
     s->fed = slot->n + n;
 }
 
@@ -285,7 +320,7 @@ static void take_rows(struct vr_draft_head *m, struct vr_batcher *b, struct vr_c
         memcpy(s->tokens, slot->tokens, slot->n * sizeof *s->tokens);
         s->n_states = s->fed = 0;
     }
-    if (s->fed > slot->n) s->fed = slot->n + (text && s->fed_last == tokens[0]);
+    if (s->fed > slot->n) s->fed = slot->n + (text && !m->blocks && s->fed_last == tokens[0]);
     s->tenant = slot->tenant;
     memcpy(s->tokens + slot->n, tokens, n * sizeof *tokens);
     s->n = slot->n + n;
@@ -318,12 +353,12 @@ bool vr_draft_head_feed(struct vr_draft_head *m, struct vr_batcher *b)
 
 /* --- guessing --- */
 
-/* The head's most likely token behind what it was fed; -1: none. */
-static llama_token guess_token(struct vr_draft_head *m, const struct head_seq *s)
+/* The head's most likely token by a row of its batch; -1: none. */
+static llama_token guess_token(struct vr_draft_head *m, int32_t row)
 {
     static const struct vr_sampling greedy = { .repeat = 1, .top_p = 1 };
     uint64_t no_luck = 0;
-    const float *logits = llama_get_logits_ith(m->ctx, s->row);
+    const float *logits = llama_get_logits_ith(m->ctx, row);
     llama_token token = logits ? vr_sample(m->sampler, &greedy, &no_luck, logits, NULL, NULL) : -1;
     bool usable = token >= 0 && (uint32_t)token < m->e->n_vocab && !llama_vocab_is_eog(m->e->vocab, token);
     return usable ? token : -1;
@@ -339,7 +374,7 @@ static void guess_all(struct vr_draft_head *m)
         struct vr_choice *c = s->choice;
         if (!c || s->row < 0) continue;
         int32_t row = s->row;
-        llama_token token = guess_token(m, s);
+        llama_token token = guess_token(m, row);
         s->row = -1;
         if (token < 0) continue;
         c->draft[c->n_draft++] = token;
@@ -367,11 +402,48 @@ static bool begin(struct vr_draft_head *m, const struct vr_pick *picks, uint32_t
     return compute(m);
 }
 
+/* All guesses for everybody in one pass. Blocks are equally long, or it would be several. */
+static void guess_blocks(struct vr_draft_head *m)
+{
+    struct llama_batch *t = &m->batch;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < m->e->n_seq; i++)
+        if (m->seqs[i].choice && m->seqs[i].want > most) most = m->seqs[i].want;
+    for (uint32_t i = 0; i < m->e->n_seq; i++) {
+        struct head_seq *s = &m->seqs[i];
+        s->row = t->n_tokens;
+        for (uint32_t k = 0; s->choice && k <= most; k++) {
+            int32_t at = t->n_tokens++;
+            t->token[at] = k ? m->mask : s->choice->next;
+            t->pos[at] = vr_slot_pos(s->choice->slot, s->choice->slot->n + k);
+            t->n_seq_id[at] = 1;
+            t->seq_id[at][0] = s->choice->slot->seq;
+            t->logits[at] = 1; /* the engine makes them of all rows */
+        }
+    }
+    if (t->n_tokens == 0 || !compute(m)) return;
+    llama_synchronize(m->ctx);
+    for (uint32_t i = 0; i < m->e->n_seq; i++) {
+        struct vr_choice *c = m->seqs[i].choice;
+        llama_token token = 0;
+        for (uint32_t k = 1; c && k <= m->seqs[i].want && token >= 0; k++) {
+            token = guess_token(m, m->seqs[i].row + (int32_t)k);
+            if (token >= 0) c->draft[c->n_draft++] = token;
+        }
+    }
+}
+
 void vr_draft_head_guess(struct vr_draft_head *m, struct vr_batcher *b, const struct vr_pick *picks, uint32_t n)
 {
     (void)b;
     if (m->broken || !begin(m, picks, n)) return;
     clear(m);
+    if (m->blocks) {
+        m->guessing = true;
+        guess_blocks(m);
+        m->guessing = false;
+        return;
+    }
     for (uint32_t i = 0; i < m->e->n_seq; i++) {
         struct head_seq *s = &m->seqs[i];
         if (!s->choice) continue;

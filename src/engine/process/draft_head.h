@@ -1,4 +1,5 @@
-/* The model's own head for multi-token prediction, or an EAGLE-3 head beside it, which guesses for it (guess.h). */
+/* The model's own head for multi-token prediction, or a draft head in a file of its own, which guesses for it
+ * (guess.h). */
 #ifndef VR_ENGINE_PROCESS_DRAFT_HEAD_H
 #define VR_ENGINE_PROCESS_DRAFT_HEAD_H
 
@@ -16,5 +17,7 @@ void vr_draft_head_guess(struct vr_draft_head *m, struct vr_batcher *b, const st
  * there is no memory. */
 struct llama_batch vr_draft_head_batch(uint32_t n, uint32_t width);
 void vr_draft_head_batch_free(struct llama_batch b);
+/* The same batch without its tokens, as features that a head takes into its cache; it points into `b`. */
+struct llama_batch vr_draft_head_given(struct llama_batch *b);
 
 #endif

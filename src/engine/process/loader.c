@@ -424,12 +424,12 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     e->draft_model = llama_model_load_from_file(p.model, m.model);
     if (!e->draft_model) return vr_failure_explain(l->why, VR_AT_DECODE, "the draft did not load", true), false;
     if (!can_draft(l, err)) return false;
-    e->shares_cache = p.shares_cache;
-    if (p.draft_head && !tap_model(l, err)) return false;
+    e->shares_cache = vr_spec_shares_cache(p.head);
+    if (p.head && !tap_model(l, err)) return false;
     e->draft = llama_init_from_model(e->draft_model, vr_draft_context_params(&p, e->ctx));
     if (!e->draft)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
-    if (p.draft_head) vr_bridge_nextn_on(e->draft, true);
+    vr_draft_context_set(&p, e->draft);
     return true;
 }
 
@@ -514,21 +514,35 @@ static bool warm_up(struct loading *l, struct llama_context *ctx, struct vr_err 
     return false;
 }
 
-/* What an EAGLE-3 head makes of features, at most at once. */
-static int warm_up_encoder(const struct vr_engine *e, struct vr_err *err)
+/* What a head makes of features, at most at once. */
+static int warm_up_features(const struct vr_engine *e, struct vr_err *err)
 {
     uint32_t wide = (uint32_t)e->n_taps * (uint32_t)llama_model_n_embd(e->model);
     uint32_t n = vr_head_rows(llama_n_ubatch(e->draft), wide, (uint32_t)llama_model_n_embd(e->draft_model));
-    VR_AUTO_FREE float *zeros = calloc((size_t)n * wide, sizeof *zeros);
-    struct llama_batch b = { .n_tokens = (int32_t)n, .embd = zeros };
-    return zeros ? vr_bridge_encode(e->draft, b, err) : -2;
+    if (n > e->n_ctx_seq - 1) n = e->n_ctx_seq - 1;
+    struct llama_batch b = vr_draft_head_batch(n, wide);
+    int rc = -2;
+    for (uint32_t i = 0; b.token && i < n; i++) {
+        memset(b.embd + (size_t)i * wide, 0, wide * sizeof *b.embd);
+        b.pos[i] = (llama_pos)i;
+        b.n_seq_id[i] = 1;
+        b.seq_id[i][0] = 0;
+        b.logits[i] = 0;
+    }
+    b.n_tokens = (int32_t)n;
+    struct llama_batch given = { .n_tokens = (int32_t)n, .embd = b.embd };
+    if (b.token && !vr_spec_guesses_blocks(e->spec)) rc = vr_bridge_encode(e->draft, given, err);
+    if (b.token && vr_spec_guesses_blocks(e->spec)) rc = vr_bridge_decode(e->draft, vr_draft_head_given(&b), err);
+    llama_synchronize(e->draft);
+    vr_draft_head_batch_free(b);
+    return rc;
 }
 
-/* The same for a head, whose tokens come with hidden states. */
+/* The same for a head: tokens, which come with hidden states, but for a block of guesses. */
 static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t width, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
-    bool on_device = l->plan.n_devices || l->plan.draft_device[0];
+    bool on_device = l->plan.n_devices || l->plan.draft_device[0], blocks = vr_spec_guesses_blocks(e->spec);
     uint32_t room = e->n_ctx_seq - 1, n = on_device || e->shares_cache ? llama_n_ubatch(head) : 2;
     if (n > room) n = room;
     struct llama_batch b = vr_draft_head_batch(n, width);
@@ -537,13 +551,16 @@ static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t
         b.pos[i] = (llama_pos)i;
         b.n_seq_id[i] = 1;
         b.seq_id[i][0] = 0;
-        b.logits[i] = i + 1 == n;
+        b.logits[i] = blocks || i + 1 == n;
     }
     b.n_tokens = (int32_t)n;
-    int rc = b.token ? vr_bridge_decode(head, b, err) : -2;
-    if (rc == 0 && e->n_taps) rc = warm_up_encoder(e, err);
+    struct llama_batch tokens = b;
+    if (blocks) tokens.embd = NULL;
+    int rc = b.token ? vr_bridge_decode(head, tokens, err) : -2;
     llama_synchronize(head);
     vr_draft_head_batch_free(b);
+    llama_memory_clear(llama_get_memory(head), false);
+    if (rc == 0 && e->n_taps) rc = warm_up_features(e, err);
     llama_memory_clear(llama_get_memory(head), false);
     if (rc == 0) return true;
     vr_failure_explain(l->why, VR_AT_DECODE, "the draft head's first computation failed", true);

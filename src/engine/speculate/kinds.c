@@ -20,6 +20,13 @@ bool vr_spec_is_head_file(enum vr_spec kind)
 
 bool vr_spec_shares_cache(enum vr_spec kind) { return kind == VR_SPEC_ASSISTANT; }
 
+bool vr_spec_guesses_blocks(enum vr_spec kind) { return kind == VR_SPEC_DFLASH; }
+
+uint32_t vr_spec_passes(enum vr_spec kind, uint32_t guesses)
+{
+    return vr_spec_guesses_blocks(kind) && guesses ? 1 : guesses;
+}
+
 enum vr_spec vr_spec_of_file(const char *arch)
 {
     for (enum vr_spec k = 0; k < VR_N_SPECS; k++)

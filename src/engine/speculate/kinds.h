@@ -25,5 +25,8 @@ enum vr_spec vr_spec_of_file(const char *arch);
 bool vr_spec_is_head_file(enum vr_spec kind);
 /* Whether such a head has no KV cache of its own: it reads the model's, and nothing need be fed to it. */
 bool vr_spec_shares_cache(enum vr_spec kind);
+/* Whether it makes all guesses of a step in one pass; and how many passes so many guesses take. */
+bool vr_spec_guesses_blocks(enum vr_spec kind);
+uint32_t vr_spec_passes(enum vr_spec kind, uint32_t guesses);
 
 #endif
