@@ -53,6 +53,7 @@ const rows = {
   'a LoRA adapter beside a draft model, four sequences': [dense, [...roomy, '--draft', small, '--n-seq', '4', '--n-ubatch', '64', '--lora', adapter2]],
   'an MTP head, three sequences': [guesser, [...roomy, '--spec', 'mtp', '--n-seq', '3']],
   'an MTP head, cards that are nearly full': [guesser, [...tight, '--spec', 'mtp', '--n-ubatch', '64']],
+  'an MTP head, a part of every layer on two cards': [makeModel('split', '--arch', 'qwen35', '--mtp', 1, '--layers', 6, '--embd', 512, '--heads', 8, '--kv', 2, '--ff', 1024), ['--machine', machine(200, 200), '--reserve-mib', '1', '--spec', 'mtp', '--split-mode', 'tensor', '--n-ubatch', '128']],
   'an MTP head on the host': [guesser, [...none, '--spec', 'mtp', '--n-ubatch', '64']],
   'earlier states for guesses from the text': [guesser, [...roomy, '--spec', 'ngram', '--n-draft', '5', '--n-seq', '2', '--flash-attn', 'off']],
   'a vision projector': [seer, [...roomy, '--mmproj', mmproj]],

@@ -95,6 +95,18 @@ for (const [who, target, kind, heads] of [
   await s.stop();
   await alone.stop();
 }
+{ // the engine splits a head as it splits its model, for one sequence of a hybrid one
+  const split = makeModel('split', ...shape, '--arch', 'qwen35', '--mtp', 1, '--embd', 512, '--heads', 8, '--kv', 2), cards = [...exact, '--n-seq', '1', '--flash-attn', 'on', '--machine', machine(200, 200), '--reserve-mib', '1', '--split-mode', 'tensor'];
+  const off = await up(split, [...cards, '--spec', 'off']), s = await up(split, [...cards, '--spec', 'mtp', '--n-draft', '3']);
+  await same_texts('mtp, split mode tensor', off, s);
+  await test('mtp, split mode tensor: guesses are right at times', async () => {
+    same((await s.get('/api/plan')).split_mode, 'tensor');
+    const d = (await s.post('/v1/completions', base)).usage.completion_tokens_details;
+    must(d.accepted_prediction_tokens > 20, JSON.stringify(d));
+  });
+  await off.stop();
+  await s.stop();
+}
 await test('left to us', async () => {
   const auto = plan(hybrid), off = plan(hybrid, '--spec', 'off');
   same([auto.speculation.kind, auto.speculation.steered, off.speculation], ['mtp', true, undefined]);
@@ -115,7 +127,6 @@ await test('steered while it serves, on a virtual card', async () => {
 for (const [what, model, args, says] of [
   ['a model without MTP layers', plain, ['--spec', 'mtp'], /has no layers for multi-token prediction/],
   ['no draft model', plain, ['--spec', 'draft'], /needs a draft model/],
-  ['a head in split mode tensor', hybrid, ['--spec', 'mtp', '--split-mode', 'tensor', '--machine', machine(200, 200)], /--spec mtp does not work with --split-mode tensor/],
   ['a recurrent model', recurrent, ['--spec', 'ngram'], /keeps no earlier states of 'mamba' models/],
   ['two kinds', plain, ['--spec', 'ngram', '--draft', plain], /contradict each other/],
   ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, dflash, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|dflash\|assistant\|ngram/],

@@ -451,6 +451,33 @@ static json_t *head_case(json_t *rig, size_t i)
     return c;
 }
 
+/* The same split over two cards or three, a part of every layer on each. */
+static json_t *split_head_case(json_t *rig, size_t i)
+{
+    static const int shapes[][5] = { { 12, 1024, 8, 2, 3584 }, { 9, 2048, 16, 4, 4096 }, { 6, 512, 8, 8, 1024 } };
+    static const char *const types[] = { "q8_0", "f16", "q4_0" };
+    const int *s = shapes[draw(COUNT(shapes))];
+    char name[256];
+    size_t n = 2 + (chance(20) ? 1 : 0);
+    json_t *cards = json_array();
+    for (size_t k = 0; k < n; k++) json_array_append(cards, json_array_get(rig, k % json_array_size(rig)));
+    snprintf(name, sizeof(name),
+             "made:--arch qwen35 --mtp 1 --layers %d --embd %d --heads %d --kv %d --ff %d --type %s --vocab %d "
+             "--ctx 131072",
+             s[0], s[1], s[2], s[3], s[4], types[draw(COUNT(types))], 2048 + (int)draw(30000));
+    json_t *c = json_pack("{sisssssO}", "id", (int)i, "model", name, "mode", "tensor", "devices", cards);
+    int n_seq = chance(10) ? 2 : 1, guesses = 1 + (int)draw(4); /* several, the engine does not split */
+    if (chance(60)) add_shares(c, n);
+    json_object_set_new(c, "n_ctx", json_integer(chance(50) ? 4096 : 16384));
+    json_object_set_new(c, "n_ubatch", json_integer(chance(50) ? 128 : 512));
+    json_object_set_new(c, "n_seq", json_integer(n_seq));
+    json_object_set_new(c, "flash", json_string("on"));
+    json_object_set_new(c, "guesses", json_integer(guesses));
+    json_object_set_new(c, "n_outputs", json_integer(n_seq + n_seq * guesses));
+    json_decref(cards);
+    return c;
+}
+
 /* Layers, embeddings, heads, KV heads, FFN; a type and a vocabulary by chance. */
 static void name_made(char name[256], const char *arch, const int s[5])
 {
@@ -588,7 +615,7 @@ bool oracle_guesser_cases(const char *fixtures, size_t n, uint64_t seed)
         state = seed * 0x2545f4914f6cdd1du + i;
         state = draw(UINT64_MAX);
         json_t *rig = rigs[i % n_rigs],
-               *(*const makers[])(json_t *, size_t) = { head_case,   tapped_case,    draft_case,  head_case,
+               *(*const makers[])(json_t *, size_t) = { head_case,   tapped_case,    draft_case,  split_head_case,
                                                         eagle3_case, assistant_case, sharing_case };
         json_t *c = makers[i / n_rigs % COUNT(makers)](rig, i);
         json_dumpf(c, stdout, JSON_COMPACT);

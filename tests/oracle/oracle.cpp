@@ -211,7 +211,7 @@ static llama_model *load(const target &t, json_t *c, const char *path, const std
     p.devices = order.data();
     if (is_tensor(c)) {
         p.split_mode = LLAMA_SPLIT_MODE_TENSOR;
-        p.load_mtp = false;
+        p.load_mtp = false; /* unless it guesses */
     }
     if (get_int(c, "guesses", 0)) p.load_mtp = true;
     if (json_object_get(c, "split")) p.tensor_split = split.data();
@@ -296,12 +296,13 @@ static void decode(llama_context *ctx, int32_t n, int32_t n_seq)
 }
 
 /* A prompt of one micro-batch, and a token of each sequence, without the kernels of the devices and of the host. */
-static void compute_both(llama_context *ctx, json_t *c)
+static void compute_both(llama_context *ctx, ggml_backend_sched_t sched, json_t *c)
 {
     int32_t n_seq = (int32_t)llama_n_seq_max(ctx), n = (int32_t)llama_n_ubatch(ctx);
     int32_t room = (int32_t)llama_n_ctx_seq(ctx) * (get_int(c, "kv_unified", 0) ? 1 : n_seq);
     if (n > room) n = room;
-    for (ggml_backend_t b : sched_backends) {
+    for (int k = 0; k < ggml_backend_sched_get_n_backends(sched); k++) {
+        ggml_backend_t b = ggml_backend_sched_get_backend(sched, k);
         if (!ggml_backend_is_meta(b)) {
             b->iface.graph_compute = compute_nothing;
             continue;
@@ -335,6 +336,45 @@ static void check_held(const std::vector<size_t> &order, const std::vector<bytes
     }
 }
 
+/* What the last context that was made, or computed, has for computing: on each device alike, and on the host. */
+struct computing {
+    size_t device, host;
+};
+
+static computing get_computing(ggml_backend_sched_t sched = last_sched)
+{
+    computing c = { 0, 0 };
+    for (int i = 0; i < ggml_backend_sched_get_n_backends(sched); i++) {
+        ggml_backend_t b = ggml_backend_sched_get_backend(sched, i);
+        (ggml_backend_is_meta(b) ? c.device : c.host) += ggml_backend_sched_get_buffer_size(sched, b);
+    }
+    return c;
+}
+
+static size_t get_host_context(llama_context *ctx)
+{
+    size_t n = 0;
+    for (const auto &[buft, b] : llama_get_memory_breakdown(ctx))
+        if (!ggml_backend_buft_is_meta(buft)) n += b.context;
+    return n;
+}
+
+/* The cache and states of a context that was just made, on each device. */
+static std::vector<uint64_t> get_caches(const std::vector<size_t> &order, const std::vector<uint64_t> &before,
+                                        std::vector<uint64_t> *reducers)
+{
+    std::vector<uint64_t> out = stub_used(before.size());
+    computing c = get_computing();
+    for (size_t i = 0; i < out.size(); i++) {
+        bool used = std::find(order.begin(), order.end(), i) != order.end();
+        reducers->at(i) += after_meta[i] - before_meta[i];
+        out[i] -= before[i] + after_meta[i] - before_meta[i] + (used ? c.device : 0);
+    }
+    return out;
+}
+
+static llama_context *make_head(json_t *c, llama_context *ctx);
+
 static void run_tensor_case(const target &t, json_t *c, const char *path, json_t *answer)
 {
     std::vector<oracle_device> devices = get_devices(c);
@@ -351,29 +391,44 @@ static void run_tensor_case(const target &t, json_t *c, const char *path, json_t
     llama_context *ctx = make_context(c, model);
     if (!ctx) throw std::string(notes->error[0] ? notes->error : "no context");
     vr_held_end();
-    std::vector<uint64_t> ready = stub_used(machine.size());
-    size_t compute = 0, host_compute = 0, host_context = 0;
-    for (ggml_backend_t b : sched_backends)
-        (ggml_backend_is_meta(b) ? compute : host_compute) += ggml_backend_sched_get_buffer_size(last_sched, b);
-    for (const auto &[buft, b] : llama_get_memory_breakdown(ctx))
-        if (!ggml_backend_buft_is_meta(buft)) host_context += b.context;
-    compute_both(ctx, c);
-    std::vector<uint64_t> ran = stub_used(machine.size());
+    std::vector<uint64_t> reducers(machine.size()), caches = get_caches(order, loaded, &reducers);
     std::vector<bytes> devices_bytes(machine.size());
+    for (size_t i = 0; i < machine.size(); i++) devices_bytes[i] = { loaded[i], caches[i], 0 };
+    check_held(order, devices_bytes);
+    computing sum = get_computing(), again = { 0, 0 };
+    ggml_backend_sched_t sched = last_sched;
+    size_t host_context = get_host_context(ctx);
+    llama_context *head = nullptr;
+    if (get_int(c, "guesses", 0)) {
+        llama_set_embeddings_nextn(ctx, true, false);
+        std::vector<uint64_t> ready = stub_used(machine.size());
+        vr_held_again();
+        head = make_head(c, ctx);
+        vr_held_end();
+        std::vector<uint64_t> more = get_caches(order, ready, &reducers);
+        for (size_t i = 0; i < machine.size(); i++) devices_bytes[i].context += more[i];
+        for (size_t i = 0; i < order.size(); i++)
+            if (vr_held_on(i).second_bytes != more[order[i]]) throw std::string("READY would be wrong about the head");
+        host_context += get_host_context(head);
+    }
+    compute_both(ctx, sched, c);
+    if (head) compute_both(head, last_sched, c);
+    if (head) sum = get_computing(sched), again = get_computing(); /* with hidden states */
+    sum = { sum.device + again.device, sum.host + again.host };
+    std::vector<uint64_t> ran = stub_used(machine.size());
     json_t *list = json_array();
     for (size_t i = 0; i < machine.size(); i++) {
-        size_t reducer = after_meta[i] - before_meta[i];
-        size_t whole = std::find(order.begin(), order.end(), i) == order.end() ? 0 : compute;
-        devices_bytes[i] = { loaded[i], ready[i] - loaded[i] - reducer - whole, whole };
+        bool used = std::find(order.begin(), order.end(), i) != order.end();
+        devices_bytes[i].compute = used ? sum.device : 0;
         json_t *o = json_object();
         set_bytes(o, devices_bytes[i]);
-        json_object_set_new(o, "reduce", json_integer((json_int_t)(reducer + ran[i] - ready[i])));
+        size_t rest = ran[i] - devices_bytes[i].model - devices_bytes[i].context - devices_bytes[i].compute;
+        json_object_set_new(o, "reduce", json_integer((json_int_t)rest));
         json_array_append_new(list, o);
     }
-    check_held(order, devices_bytes);
     json_object_set_new(answer, "devices", list);
     json_object_set_new(answer, "host",
-                        json_pack("{sIsI}", "context", (json_int_t)host_context, "compute", (json_int_t)host_compute));
+                        json_pack("{sIsI}", "context", (json_int_t)host_context, "compute", (json_int_t)sum.host));
 }
 
 /* --- who guesses: a head, a draft --- */

@@ -14,7 +14,7 @@ enum vr_spec vr_spec_asked(const struct vr_options *o)
     return is(o, "mtp") ? VR_SPEC_MTP : is(o, "ngram") ? VR_SPEC_NGRAM : VR_SPEC_OFF;
 }
 
-static bool check_head(const struct vr_options *o, const struct vr_model *m, struct vr_err *err)
+static bool check_head(const struct vr_model *m, struct vr_err *err)
 {
     if (m->n_layers_mtp == 0)
         return vr_fail(err, VR_EUSAGE,
@@ -23,8 +23,6 @@ static bool check_head(const struct vr_options *o, const struct vr_model *m, str
                        m->name);
     if (!vr_model_has_mtp(m))
         return vr_fail(err, VR_EUSAGE, "--spec mtp: the engine cannot use the MTP layers of '%s' models", m->arch);
-    if (strcmp(o->split_mode, "tensor") == 0)
-        return vr_fail(err, VR_EUSAGE, "--spec mtp does not work with --split-mode tensor: leave one of them out");
     return true;
 }
 
@@ -77,13 +75,12 @@ bool vr_spec_check(const struct vr_options *o, const struct vr_models *m, struct
                        "%s is recurrent, and the engine keeps no earlier states of '%s' models: rejected tokens cannot "
                        "be rolled back, so it cannot use speculative decoding",
                        m->main->name, m->main->arch);
-    return !is(o, "mtp") || check_head(o, m->main, err);
+    return !is(o, "mtp") || check_head(m->main, err);
 }
 
 bool vr_spec_may_use_head(const struct vr_options *o, const struct vr_fit_ask *ask)
 {
     uint32_t n_seq = ask->context.n_seq ? ask->context.n_seq : 1;
     return is(o, "auto") && !ask->companions[VR_DRAFT] && vr_model_has_mtp(ask->model) &&
-           vr_model_rolls_back(ask->model) && n_seq <= VR_STEER_STREAMS && strcmp(o->split_mode, "tensor") != 0 &&
-           !o->use_fit_params;
+           vr_model_rolls_back(ask->model) && n_seq <= VR_STEER_STREAMS && !o->use_fit_params;
 }

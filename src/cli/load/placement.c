@@ -270,7 +270,7 @@ static bool find(const struct vr_options *o, struct vr_fit_ask *ask, struct vr_o
     if (ask->n_loras && splits == VR_SPLITS_TENSOR)
         return vr_fail(err, VR_EUSAGE, "--lora: adapters cannot be split over devices; leave out --split-mode tensor");
     if (ask->n_loras) splits = VR_SPLITS_LAYER;
-    if (ask->spec == VR_SPEC_MTP || vr_spec_is_head_file(vr_fit_spec(ask))) splits = VR_SPLITS_LAYER;
+    if (vr_spec_is_head_file(vr_fit_spec(ask))) splits = VR_SPLITS_LAYER;
     bool instead = given.split_mode == VR_SPLIT_TENSOR && ask->tensor_off; /* shares of layers are no numbers of them */
     if (instead || (splits == VR_SPLITS_ALL && ask->tensor_died)) splits = VR_SPLITS_LAYER;
     bool one = splits == VR_SPLITS_TENSOR && ask->budgets->n < 2; /* nothing to choose */

@@ -10,7 +10,7 @@ enum { MAX_HELD = 16 };
 
 static struct {
     size_t n;
-    enum { NOTHING, MODEL, CONTEXT } now;
+    enum { NOTHING, MODEL, CONTEXT, SECOND } now;
     struct {
         struct vr_held held;
         ggml_backend_buffer_type_t buft;
@@ -30,6 +30,7 @@ static void clear(ggml_backend_buffer_t b, uint8_t value)
 {
     size_t i = index_of(b->buft);
     if (all.now == CONTEXT) all.on[i].held.context_bytes += b->size;
+    if (all.now == SECOND) all.on[i].held.second_bytes += b->size;
     all.on[i].clear(b, value);
 }
 
@@ -57,6 +58,8 @@ void vr_held_begin(const ggml_backend_dev_t *devices, size_t n)
         buft->iface.alloc_buffer = alloc;
     }
 }
+
+void vr_held_again(void) { all.now = SECOND; }
 
 void vr_held_end(void) { all.now = all.now == MODEL ? CONTEXT : NOTHING; }
 

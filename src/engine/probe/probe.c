@@ -276,6 +276,30 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
     return true;
 }
 
+/* In split mode tensor, a second context has a cache that is sliced, too, and what it takes to add up. Where its
+ * weights are sliced again, that is not counted. */
+static bool add_slices(struct llama_context *head, const struct vr_load_params *l, struct vr_proof *p,
+                       struct vr_err *err)
+{
+    struct vr_slices s = { .meta = vr_slices_backend(vr_bridge_sched(head)) };
+    struct vr_proof unused = { 0 };
+    uint64_t before[VR_MAX_VGPUS];
+    uint32_t n_seq = llama_n_seq_max(head), n_tokens = llama_n_ubatch(head);
+    if (n_tokens > llama_n_ctx(head)) n_tokens = llama_n_ctx(head);
+    if (!s.meta) return vr_fail(err, VR_EENGINE, "the engine does not split the MTP head's cache");
+    for (size_t i = 0; i < p->n_devices; i++) before[i] = vr_vgpu_used(i).other_bytes;
+    vr_slices_begin(&s, vr_load_params_device(l, 0));
+    bool read = read_breakdown(head, p->n_devices, &unused, err);
+    if (!vr_slices_end(&s, err) || !read) return false;
+    for (size_t i = 0; i < p->n_devices; i++) p->devices[i].context_bytes += vr_vgpu_used(i).other_bytes - before[i];
+    p->host.context_bytes += unused.host.context_bytes;
+    bool ok =
+        look(head, VR_DECODE, n_seq, l, &s, &unused, err) && look(head, VR_PREFILL, n_tokens, l, &s, &unused, err);
+    vr_works_done(&unused.works);
+    read_reduce_bytes(p);
+    return ok;
+}
+
 /* The second context of a model whose MTP head guesses: a cache of its own, and graphs for prompts and for guesses. The
  * weights are the model's and are counted. */
 static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, struct vr_proof *p, struct vr_err *err)
@@ -294,7 +318,7 @@ static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, 
         return false;
     int n = vr_bridge_breakdown(head, uses, 64, err);
     if (n < 0) return false;
-    for (int i = 0; i < n && i < 64; i++) {
+    for (int i = 0; i < n && i < 64 && l->split_mode != VR_SPLIT_TENSOR; i++) {
         struct vr_use *to = &p->host;
         for (size_t d = 0; d < n_devices; d++)
             if (vr_vgpu_buffer_type(d) == uses[i].buft) to = &p->devices[d];
@@ -307,7 +331,7 @@ static bool add_head(struct llama_context *ctx, const struct vr_load_params *l, 
     struct vr_vgpu_use host = vr_vgpu_used(n_devices);
     p->host.compute_bytes += host.compute_bytes - before.compute_bytes[n_devices];
     p->output_bytes = host.other_bytes;
-    return true;
+    return l->split_mode != VR_SPLIT_TENSOR || add_slices(head, l, p, err);
 }
 
 /* The model that a draft head reads. It may share its token embeddings, which are always on the host, and its output or
@@ -439,7 +463,7 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
     struct vr_slices slices = { 0 };
     bool tensor = l->split_mode == VR_SPLIT_TENSOR && p->n_devices, mtp = l->spec == VR_SPEC_MTP;
     bool states = mtp || vr_spec_shares_cache(l->spec);
-    if (tensor && (states || l->n_taps))
+    if (tensor && ((states && !mtp) || l->n_taps))
         return vr_fail(err, VR_EENGINE, "draft heads are not supported in split mode tensor");
     if (states) vr_bridge_nextn_on(ctx, false);
     vr_draft_context_set(l, ctx);

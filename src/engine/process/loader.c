@@ -446,7 +446,9 @@ static bool make_head(struct loading *l, struct vr_err *err)
         return refuse(l, err);
     }
     vr_bridge_nextn_on(e->ctx, false);
+    vr_held_again();
     e->head = llama_init_from_model(e->model, vr_head_context_params(&l->plan, e->ctx));
+    vr_held_end();
     if (!e->head)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the MTP head's context could not be made", true), false;
     vr_bridge_nextn_on(e->head, true);
@@ -660,11 +662,12 @@ static void add_use(const struct vr_bridge_use *u, ggml_backend_dev_t dev, const
 }
 
 /* Split mode tensor: one device over all to the engine. */
-static void add_held(const struct vr_bridge_use *spread, struct vr_buf *out)
+static void add_held(const struct vr_bridge_use *spread, bool second, struct vr_buf *out)
 {
     for (size_t i = 0; i < vr_held_count(); i++) {
         struct vr_held h = vr_held_on(i);
-        struct vr_bridge_use u = { NULL, h.model_bytes, h.context_bytes, spread->compute_bytes };
+        struct vr_bridge_use u = { NULL, h.model_bytes, second ? h.second_bytes : h.context_bytes,
+                                   spread->compute_bytes };
         add_use(&u, h.device, ggml_backend_dev_name(h.device), i == 0, out);
     }
 }
@@ -684,8 +687,8 @@ static int add_loras(const struct vr_loras *l, struct vr_bridge_use *uses, int n
     return n;
 }
 
-/* Of one context. */
-static void add_uses(const struct llama_context *ctx, const struct vr_loras *loras, struct vr_buf *out)
+/* Of one context; the second over the same weights or not. */
+static void add_uses(const struct llama_context *ctx, const struct vr_loras *loras, bool second, struct vr_buf *out)
 {
     struct vr_bridge_use uses[64], host = { 0 };
     struct vr_err err;
@@ -702,7 +705,7 @@ static void add_uses(const struct llama_context *ctx, const struct vr_loras *lor
             continue;
         }
         if (ggml_backend_buft_is_meta(uses[i].buft))
-            add_held(&uses[i], out);
+            add_held(&uses[i], second, out);
         else
             add_use(&uses[i], ggml_backend_buft_get_device(uses[i].buft), device_name(uses[i].buft), first, out);
         first = false;
@@ -776,15 +779,15 @@ void vr_engine_ready_json(const struct vr_engine *e, const struct vr_confined *c
     vr_buf_addf(out, ",\"load_ms\":%.1f,\"context_ms\":%.1f,\"sent_bytes\":%" PRIu64, e->load_ms, e->context_ms,
                 e->sent_bytes);
     vr_buf_adds(out, ",");
-    add_uses(e->ctx, e->loras, out);
+    add_uses(e->ctx, e->loras, false, out);
     if (e->draft) {
         vr_buf_adds(out, ",\"draft\":{");
-        add_uses(e->draft, NULL, out);
+        add_uses(e->draft, NULL, false, out);
         vr_buf_adds(out, "}");
     }
     if (e->head) {
         vr_buf_adds(out, ",\"head\":{");
-        add_uses(e->head, NULL, out);
+        add_uses(e->head, NULL, true, out);
         vr_buf_adds(out, "}");
     }
     vr_buf_addf(out, ",\"spec\":\"%s\"", vr_spec_row(e->spec)->name);
