@@ -129,6 +129,9 @@ static bool check_block(const struct vr_model *m, const struct vr_model *head, s
 {
     uint64_t mask = vr_model_u64(head, "tokenizer.ggml.mask_token_id", 0, UINT64_MAX), widths[2];
     head_widths(head, false, widths);
+    if (vr_model_u64(head, ".hyper_connection.count", 0, 0))
+        return vr_fail(err, VR_EUSAGE, "%s has DeepSeek-V4's layers: heads of that kind are not supported",
+                       path_of(head));
     if (mask >= m->n_vocab)
         return vr_fail(err, VR_EUSAGE,
                        "%s: a DFlash head names its mask (tokenizer.ggml.mask_token_id), a token of the model",

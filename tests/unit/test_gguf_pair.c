@@ -354,6 +354,7 @@ struct block_head {
     size_t n_taps;
     uint32_t width, block, mask, value; /* its width, tokens of a block, the masked token, width of a head of values */
     uint64_t own_input, output, known;  /* rows */
+    uint32_t streams;                   /* of residuals, as DeepSeek-V4 has them */
 };
 
 static struct vr_model *make_block_head(const char *path, const struct block_head *h)
@@ -369,6 +370,7 @@ static struct vr_model *make_block_head(const char *path, const struct block_hea
     mk_u32(&g, "dflash.embedding_length", h->width);
     mk_u32(&g, "dflash.attention.head_count", 4);
     if (h->value) mk_u32(&g, "dflash.attention.value_length", h->value);
+    if (h->streams) mk_u32(&g, "dflash.hyper_connection.count", h->streams);
     mk_tensor(&g, "fc.weight", VR_TYPE_F16, (h->n_taps ? h->n_taps : 1) * h->width, h->width, 0);
     if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
     if (h->output) mk_tensor(&g, "output.weight", VR_TYPE_F16, h->width, h->output, 0);
@@ -408,6 +410,7 @@ static void test_block_heads(void **state)
         { "no mask", { { 0, 3 }, 2, 64, 8, 0, 0, 0, 0, 0 }, "names its mask", 1, 7 },
         { "a mask that is no token", { { 0, 3 }, 2, 64, 8, 300, 0, 0, 0, 0 }, "names its mask", 1, 7 },
         { "blocks of one token", { { 0, 3 }, 2, 64, 1, 7, 0, 0, 0, 0 }, "no token to guess", 1, 0 },
+        { "DeepSeek-V4's layers", { { 0, 3 }, 2, 64, 8, 7, 0, 0, 0, 0, 4 }, "has DeepSeek-V4's layers", 1, 7 },
         { "values of another width", { { 0, 3 }, 2, 64, 8, 7, 8, 0, 0, 0 }, "differ in width", 1, 7 },
     };
     struct vocabulary four = usual;
