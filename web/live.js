@@ -124,7 +124,7 @@ export class Live {
 
   // Guessed, accepted, gained.
   speculation(spec) {
-    const { guessed, accepted } = this.now.tokens, kinds = { draft: 'draft model', mtp: 'MTP head', eagle3: 'EAGLE-3 head', dflash: 'DFlash head', assistant: 'Gemma 4 assistant', ngram: 'n-grams' };
+    const { guessed, accepted } = this.now.tokens, kinds = { draft: 'draft model', mtp: 'MTP head', eagle3: 'EAGLE-3 head', dflash: 'DFlash head', dspark: 'DSpark head', assistant: 'Gemma 4 assistant', ngram: 'n-grams' };
     const gained = spec.gain > 1.005 ? `${spec.gain.toFixed(2)}x as fast as without it` : 'paused: it would not pay off';
     return h('li', { class: 'slot' },
       h('div', { class: 'device-head' }, h('span', { class: 'device-name' }, 'Speculative decoding'), h('span', { class: 'device-facts' }, `${kinds[spec.kind] ?? spec.kind} · ${gained}`)),

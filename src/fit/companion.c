@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "engine/speculate/steer.h"
 #include "fit/outcome.h"
 #include "gguf/pair.h"
 
@@ -75,11 +76,16 @@ static bool measure_draft(const struct vr_fit_ask *a, const struct vr_budgets *o
                               .fill = a->fill,
                               .n_prompt = a->n_prompt };
     if (ask.context.n_ctx == 0) ask.context.n_ctx = a->model->n_ctx_train;
+    if (vr_fit_spec(a) == VR_SPEC_DSPARK && a->context.n_seq > VR_STEER_STREAMS && !a->context.kv_unified)
+        return vr_fail(err, VR_EUSAGE,
+                       "%s is a DSpark head: these work with at most %d sequences (--n-seq), or with --kv-unified",
+                       c->model->parts[0].path, VR_STEER_STREAMS);
     VR_AUTO_FOOTPRINT f = { 0 }; /* refuses what the engine would, in a sentence */
     if (!vr_footprint_compute(c->model, &ask.context, &f, err)) return false;
     struct vr_prober prober;
     struct vr_load_params model = vr_fit_params(a);
     if (!model.context.n_ctx) model.context.n_ctx = a->model->n_ctx_train;
+    ask.n_draft = model.n_draft;
     if (!vr_prober_open_draft(c->model, a->model, &model.context, &prober, err)) return false;
     VR_AUTO_OUTCOME o = { 0 };
     struct vr_judge_setup setup = vr_outcome_setup(&ask, &prober);

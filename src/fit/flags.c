@@ -97,7 +97,7 @@ void vr_outcome_flags(const struct vr_outcome *o, enum vr_flags_for program, str
         vr_buf_addf(out, " --spec-type draft-mtp --spec-draft-n-max %" PRIu32, t->n_draft);
     if (t->spec == VR_SPEC_EAGLE3 && !ik)
         vr_buf_addf(out, " --spec-type draft-eagle3 --spec-draft-n-max %" PRIu32, t->n_draft);
-    if (t->spec == VR_SPEC_DFLASH && !ik)
-        vr_buf_addf(out, " --spec-type draft-dflash --spec-draft-n-max %" PRIu32, t->n_draft);
+    if (vr_spec_guesses_blocks(t->spec) && !ik)
+        vr_buf_addf(out, " --spec-type draft-%s --spec-draft-n-max %" PRIu32, vr_spec_row(t->spec)->name, t->n_draft);
     if (t->spec == VR_SPEC_NGRAM && !ik) vr_buf_adds(out, " --spec-type ngram-map-k");
 }

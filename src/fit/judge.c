@@ -162,6 +162,7 @@ static void weigh(const struct vr_judge_setup *s, const struct vr_load_params *t
         uint64_t beside = beside_buffers(s, p, k);
         if (j->overhead_bytes) j->overhead_bytes += beside;
         j->beside_bytes = beyond(beside, room_in_reserve(d, b)) + j->reduce_bytes;
+        j->beside_bytes += beyond(p->first_bytes[k], p->devices[k].compute_bytes);
         uint64_t need = vr_judged_bytes(j);
         j->short_bytes = beyond(need, j->free_bytes);
         j->over_bytes = beyond(need, b->budget_bytes);

@@ -7,7 +7,7 @@ void vr_outcome_done(struct vr_outcome *o) { vr_arena_done(&o->arena); }
 enum vr_spec vr_fit_spec(const struct vr_fit_ask *a)
 {
     const struct vr_model *draft = a->companions[VR_DRAFT];
-    return draft ? vr_spec_of_file(draft->arch) : a->spec;
+    return draft ? vr_spec_of_file(draft) : a->spec;
 }
 
 uint32_t vr_fit_guesses(const struct vr_fit_ask *a)
@@ -23,12 +23,13 @@ struct vr_load_params vr_fit_params(const struct vr_fit_ask *a)
     p.n_devices = a->budgets->n;
     p.context = a->context;
     p.flash_auto = a->flash_auto;
-    p.head = vr_spec_is_head_file(vr_spec_of_file(a->model->arch)) ? vr_spec_of_file(a->model->arch) : VR_SPEC_OFF;
+    p.head = vr_spec_of_file(a->model);
+    if (p.head == VR_SPEC_DRAFT) p.head = VR_SPEC_OFF;
     p.embedding_model = !p.head && vr_model_makes_embeddings(a->model);
     p.embeddings = a->embeddings;
     p.spec = vr_fit_spec(a);
     if (a->head) p.n_taps = vr_head_taps(a->head, p.taps);
-    p.n_draft = p.spec ? vr_fit_guesses(a) : 0;
+    p.n_draft = p.spec ? vr_fit_guesses(a) : p.head ? a->n_draft : 0;
     p.steer = a->n_draft == 0;
     p.loras = a->loras;
     p.n_loras = a->n_loras;

@@ -38,8 +38,10 @@ bool vr_head_shares_output(const struct vr_model *head)
 
 uint32_t vr_head_block(const struct vr_model *head)
 {
-    uint64_t block = is_dflash(head) ? vr_model_u64(head, ".block_size", 0, 16) : 0; /* the first one is known */
-    return block > 1 ? (uint32_t)(block > 65 ? 64 : block - 1) : 0;
+    uint64_t block = is_dflash(head) ? vr_model_u64(head, ".block_size", 0, 16) : 0;
+    bool anchor = vr_model_tensor(head, "markov_w1.weight") && vr_model_u64(head, ".sample_from_anchor", 0, 1);
+    if (block && !anchor) block--; /* the first one is known */
+    return (uint32_t)(block > 64 ? 64 : block);
 }
 
 bool vr_head_shares_input(const struct vr_model *head)
@@ -135,6 +137,9 @@ static bool check_block(const struct vr_model *m, const struct vr_model *head, s
     if (mask >= m->n_vocab)
         return vr_fail(err, VR_EUSAGE,
                        "%s: a DFlash head names its mask (tokenizer.ggml.mask_token_id), a token of the model",
+                       path_of(head));
+    if (vr_model_tensor(head, "markov_w1.weight") && !vr_model_meta(head, "dflash.block_size"))
+        return vr_fail(err, VR_EUSAGE, "%s: a DSpark head says how long its blocks are (dflash.block_size)",
                        path_of(head));
     if (vr_head_block(head) == 0)
         return vr_fail(err, VR_EUSAGE, "%s: its blocks have no token to guess (dflash.block_size)", path_of(head));

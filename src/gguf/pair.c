@@ -21,7 +21,7 @@ static const struct half {
     bool used;
 } halves[] = { { "eagle3", NULL, "an EAGLE-3 head", true },
                { "gemma4-assistant", NULL, "a Gemma 4 assistant", true },
-               { "dflash", "markov_w1.weight", "a DSpark head", false },
+               { "dflash", "markov_w1.weight", "a DSpark head", true },
                { "dflash", "selector_hidden.weight", "a DFlash 2 head", false },
                { "dflash", NULL, "a DFlash head", true } };
 
@@ -155,7 +155,7 @@ bool vr_pair_draft(const struct vr_model *m, const struct vr_model *draft, struc
     const struct half *head = half(draft);
     if (head && !head->used)
         return vr_fail(err, VR_EUSAGE,
-                       "%s is %s; only complete models, EAGLE-3 and DFlash heads and Gemma 4 assistants are "
+                       "%s is %s; only complete models, EAGLE-3, DFlash and DSpark heads and Gemma 4 assistants are "
                        "supported with --draft",
                        path_of(draft), head->what);
     if (is_recurrent(draft))

@@ -1,4 +1,4 @@
-// Random plans with someone who guesses (an MTP head, a draft model, an EAGLE-3 or DFlash head, a Gemma 4 assistant, n-grams with their earlier states), executed on virtual cards that have not a
+// Random plans with someone who guesses (an MTP head, a draft model, an EAGLE-3, DFlash or DSpark head, a Gemma 4 assistant, n-grams with their earlier states), executed on virtual cards that have not a
 // byte more than they say: what is loaded is what was planned, no card holds more than its budget, and streams that guess do not change that. Cards
 // are small enough for most models to be spread, or partly on the host. PLANS=1000 SEED=1 makes more of them (1.5 s of processor time each).
 import { done, machine, makeModel, must, same, test, up } from './real.mjs';
@@ -20,14 +20,16 @@ const eagles = [ // and the model of each
 const gemmas = [['--layers', 12, '--embd', 256, '--window', 64], ['--layers', 9, '--embd', 384, '--kv', 1, '--shared-kv', 3, '--type', 'q8_0', '--vocab', 4096]]
   .map((shape, i) => [makeModel(`gemma-${i}`, '--arch', 'gemma4', '--calm', '--family', ...shape), makeModel(`assistant-${i}`, '--arch', 'gemma4-assistant', '--calm', '--family', ...shape)]);
 
+const sparks = [[plain[0], '--layers', 12, '--embd', 384, '--heads', 6, '--markov', 32], [headed[0], '--layers', 9, '--embd', 256, '--markov', 64, '--own-input', '--known', 300]]
+  .map(([model, ...shape], i) => [model, makeModel(`spark-${i}`, '--arch', 'dflash', '--calm', ...shape)]);
 const blocks = [[plain[0], '--layers', 12, '--embd', 384, '--heads', 6], [plain[1], '--layers', 16, '--embd', 256, '--own-input', '--known', 300], [headed[0], '--layers', 9, '--embd', 256, '--type', 'q8_0']]
   .map(([model, ...shape], i) => [model, makeModel(`block-${i}`, '--arch', 'dflash', '--calm', ...shape)]);
 
 function randomPlan() {
-  const kind = any(['mtp', 'mtp', 'draft', 'draft', 'eagle3', 'assistant', 'eagle3', 'assistant', 'dflash', 'dflash', 'ngram']), [target, eagle] = kind === 'eagle3' ? any(eagles) : kind === 'dflash' ? any(blocks) : kind === 'assistant' ? any(gemmas) : [];
+  const kind = any(['mtp', 'mtp', 'draft', 'draft', 'eagle3', 'assistant', 'eagle3', 'assistant', 'dflash', 'dspark', 'ngram']), [target, eagle] = kind === 'eagle3' ? any(eagles) : kind === 'dflash' ? any(blocks) : kind === 'dspark' ? any(sparks) : kind === 'assistant' ? any(gemmas) : [];
   const model = target ?? (kind === 'mtp' ? any(headed) : kind === 'draft' ? any(plain) : any([...headed, ...plain]));
   const args = ['--machine', machine(...Array.from({ length: 1 + draw(4) }, () => 10 + draw(50))), '--reserve-mib', '1', '--host-weights', 'pinned', '--n-ctx', any([512, 1024, 3000, 4096]),
-    '--n-seq', any([1, 1, 2, 3, 4, 6]), '--n-ubatch', any([32, 64, 128, 512]), '--n-draft', 1 + draw(7), ...(kind === 'draft' ? ['--draft', any(drafts)] : ['--spec', kind]), ...(eagle ? ['--draft', eagle] : [])];
+    '--n-seq', any(kind === 'dspark' ? [1, 2, 3, 4] : [1, 1, 2, 3, 4, 6]), '--n-ubatch', any([32, 64, 128, 512]), '--n-draft', 1 + draw(7), ...(kind === 'draft' ? ['--draft', any(drafts)] : ['--spec', kind]), ...(eagle ? ['--draft', eagle] : [])];
   const cache = any(['f16', 'f16', 'q8_0', 'f32']);
   args.push('--cache-type-k', cache, '--cache-type-v', cache, '--flash-attn', cache === 'q8_0' ? 'on' : any(['on', 'off']));
   return { kind, model, args: args.map(String) };

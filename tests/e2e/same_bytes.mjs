@@ -19,6 +19,7 @@ const guesser = makeModel('guesser', '--arch', 'qwen35', '--mtp', 1, '--layers',
 const quad = ['--layers', 6, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 4, '--vocab', 2048];
 const target = makeModel('target', ...quad), eagle = makeModel('eagle', ...quad, '--arch', 'eagle3', '--known', 1000), eagle_own = makeModel('eagle_own', ...quad, '--arch', 'eagle3', '--own-input', '--type', 'q8_0');
 const eagle_shared = makeModel('eagle_shared', ...quad, '--arch', 'eagle3', '--shared-output'), dflash = makeModel('dflash', ...quad, '--arch', 'dflash'), dflash_own = makeModel('dflash_own', ...quad, '--arch', 'dflash', '--own-input', '--own-output', '--type', 'q8_0');
+const dspark = makeModel('dspark', ...quad, '--arch', 'dflash', '--markov', 64), dspark_own = makeModel('dspark_own', ...quad, '--arch', 'dflash', '--markov', 32, '--known', 1000, '--type', 'q8_0', '--own-input');
 const g4 = ['--layers', 9, '--embd', 256, '--ff', 512, '--heads', 4, '--kv', 2, '--vocab', 2048, '--window', 128], gemma = makeModel('gemma', ...g4, '--arch', 'gemma4'), assistant = makeModel('assistant', ...g4, '--arch', 'gemma4-assistant');
 const gemma_shared = makeModel('gemma_shared', ...g4, '--arch', 'gemma4', '--shared-kv', 3, '--type', 'q8_0');
 const mmproj = makeMmproj('mmproj', '--width', 64);
@@ -76,6 +77,8 @@ const rows = {
   'a Gemma 4 assistant, cards that are nearly full': [gemma, [...three, '--draft', assistant, '--n-ubatch', '64', '--n-ctx', '8192']],
   'a Gemma 4 assistant, three equal cards, no flash attention': [gemma, ['--machine', machine(20, 20, 20), '--reserve-mib', '1', '--draft', assistant, '--n-ubatch', '64', '--flash-attn', 'off', '--n-seq', '3']],
   'a Gemma 4 assistant, a quantized cache': [gemma_shared, [...roomy, '--draft', assistant, '--n-seq', '2', '--cache-type-k', 'q8_0', '--cache-type-v', 'q4_0', '--flash-attn', 'on']],
+  'a Gemma 4 assistant, six sequences, a quantized cache': [gemma, [...roomy, '--draft', assistant, '--n-seq', '6', '--n-ubatch', '32', '--n-ctx', '6144', '--cache-type-k', 'q8_0', '--cache-type-v', 'q8_0', '--flash-attn', 'on']],
+  'a DFlash head, six sequences': [target, [...roomy, '--draft', dflash, '--n-seq', '6', '--n-ctx', '6144']],
   'a Gemma 4 assistant, some layers on the host': [gemma_shared, [...roomy, '--draft', assistant, '--n-gpu-layers', '7', '--n-ubatch', '64', '--n-seq', '2']],
   'a Gemma 4 assistant, the host alone': [gemma, [...none, '--draft', assistant, '--n-seq', '3', '--n-ubatch', '256']],
   "an EAGLE-3 head that uses the model's output": [target, [...roomy, '--draft', eagle_shared, '--n-seq', '2']],
@@ -87,6 +90,10 @@ const rows = {
   'a DFlash head, some layers on the host': [target, [...roomy, '--draft', dflash, '--n-gpu-layers', '4', '--n-ubatch', '64']],
   'a DFlash head, all layers on the host': [target, [...roomy, '--draft', dflash, '--n-gpu-layers', '0', '--n-ubatch', '64']],
   'a DFlash head, the host alone': [target, [...none, '--draft', dflash, '--n-seq', '3', '--n-ubatch', '256']],
+  'a DSpark head, four sequences': [target, [...roomy, '--draft', dspark, '--n-seq', '4']],
+  'a DSpark head, six sequences in one cache, guesses for a whole block': [target, [...roomy, '--draft', dspark, '--n-seq', '6', '--kv-unified', '--n-draft', '8', '--n-ctx', '6144']],
+  'a DSpark head with an output of its own, small batches': [target, [...three, '--draft', dspark_own, '--n-seq', '2', '--n-ubatch', '6', '--n-batch', '6']],
+  'a DSpark head, the host alone': [target, [...none, '--draft', dspark, '--n-seq', '3', '--n-ubatch', '256']],
   'the host alone': [dense, [...none, '--n-seq', '2', '--n-ubatch', '64']],
 };
 

@@ -8,6 +8,7 @@ const hybrid = makeModel('hybrid', '--arch', 'qwen35', '--mtp', 1, ...shape), pl
 const family = [...shape, '--layers', 6, '--heads', 4, '--kv', 4, '--family'], calm = makeModel('calm', ...family);
 const eagle = makeModel('eagle', ...family, '--arch', 'eagle3'), eagle400 = makeModel('eagle400', ...family, '--arch', 'eagle3', '--known', 400, '--own-input');
 const dflash = makeModel('dflash', ...family, '--arch', 'dflash', '--own-input', '--own-output'), dflash400 = makeModel('dflash400', ...family, '--arch', 'dflash', '--own-input', '--known', 400);
+const dspark = makeModel('dspark', ...family, '--arch', 'dflash', '--own-input', '--own-output', '--markov', 16);
 const gemma = makeModel('gemma', ...family, '--arch', 'gemma4', '--kv', 2, '--window', 64), assistant = makeModel('assistant', ...family, '--arch', 'gemma4-assistant', '--kv', 2);
 const exact = ['--n-ctx', '2048', '--n-seq', '2', '--cache-type-k', 'f32', '--cache-type-v', 'f32', '--flash-attn', 'off'];
 const base = { prompt: 'once upon a time and once more', max_tokens: 120, temperature: 0, ignore_eos: true, cache_prompt: false };
@@ -68,6 +69,7 @@ for (const [who, target, kind, heads] of [
   ['an EAGLE-3 head', calm, 'eagle3', [['', eagle, 0.54, []], [' on a card, that knows some of the tokens', eagle400, 0.24, ['--spec', 'eagle3', '--reserve-mib', '1', '--machine', machine(200)]]]],
   ['a DFlash head', calm, 'dflash', [['', dflash, 0.2, []], [' on a card, that knows some of the tokens', dflash400, 0.15, ['--spec', 'dflash', '--reserve-mib', '1', '--machine', machine(200)]],
     [" on a card, with the model's output", makeModel('dflash_out', ...family, '--arch', 'dflash'), -1, ['--reserve-mib', '1', '--machine', machine(200)]]]],
+  ['a DSpark head', calm, 'dspark', [['', dspark, 0.1, []], [" on a card, with the model's output", makeModel('dspark_out', ...family, '--arch', 'dflash', '--markov', 32), -1, ['--spec', 'dspark', '--reserve-mib', '1', '--machine', machine(200)]]]],
   ['a Gemma 4 assistant', gemma, 'assistant', [['', assistant, 0.44, []], [' on a card', assistant, 0.44, ['--spec', 'assistant', '--reserve-mib', '1', '--machine', machine(200)]]]],
 ]) {
   const alone = await up(target, [...exact, '--spec', 'off']);
@@ -129,7 +131,7 @@ for (const [what, model, args, says] of [
   ['no draft model', plain, ['--spec', 'draft'], /needs a draft model/],
   ['a recurrent model', recurrent, ['--spec', 'ngram'], /keeps no earlier states of 'mamba' models/],
   ['two kinds', plain, ['--spec', 'ngram', '--draft', plain], /contradict each other/],
-  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, dflash, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|dflash\|assistant\|ngram/],
+  ['a kind that does not exist', plain, ['--spec', 'magic'], /auto, off, draft, mtp, eagle3, dflash, dspark, assistant or ngram|auto\|off\|draft\|mtp\|eagle3\|dflash\|dspark\|assistant\|ngram/],
   ['an EAGLE-3 head of a wider model', plain, ['--draft', makeModel('wide', ...shape, '--embd', 256, '--arch', 'eagle3', '--kv', 4)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
   ['of a deeper one', plain, ['--draft', makeModel('deep', ...shape, '--layers', 12, '--arch', 'eagle3', '--kv', 4)], /it reads layer 6, and tiny has 6|it reads layer 11, and tiny has 6/],
   ['of one with more tokens', plain, ['--draft', makeModel('words', ...shape, '--vocab', 600, '--arch', 'eagle3', '--kv', 4)], /its vocabulary has 600 tokens, the model's has 512/],
@@ -139,6 +141,8 @@ for (const [what, model, args, says] of [
   ['of a wider one', gemma, ['--draft', makeModel('wide4', ...family, '--arch', 'gemma4-assistant', '--kv', 2, '--embd', 256)], /it reads hidden states of 256 dimensions, those of tiny have 128/],
   ['of no Gemma 4', calm, ['--draft', assistant], /is a Gemma 4 assistant, and tiny is not a Gemma 4 model/],
   ['a Gemma 4 assistant in split mode tensor', gemma, ['--draft', assistant, '--split-mode', 'tensor', '--machine', machine(200, 200)], /a Gemma 4 assistant does not work with --split-mode tensor/],
+  ['a DSpark head as a DFlash head', calm, ['--spec', 'dflash', '--draft', dspark], /--spec dflash needs a DFlash head of the model: --draft FILE; the one that is given is a DSpark head/],
+  ['a DSpark head for many sequences', calm, ['--draft', dspark, '--n-seq', '5', '--n-ctx', '5120'], /is a DSpark head: these work with at most 4 sequences/],
   ['one kind of head as another', gemma, ['--spec', 'eagle3', '--draft', assistant], /--spec eagle3 needs an EAGLE-3 head of the model: --draft FILE; the one that is given is a Gemma 4 assistant/],
   ['an EAGLE-3 head in split mode tensor', calm, ['--draft', eagle, '--split-mode', 'tensor', '--machine', machine(200, 200)], /an EAGLE-3 head does not work with --split-mode tensor/],
   ['a head that shares token embeddings which are on a card', calm, ['--draft', eagle, '--override-tensor', 'token_embd=CUDA0', '--machine', machine(200)], /uses the token embeddings of the model, which must stay on the host/],

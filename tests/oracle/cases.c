@@ -569,13 +569,13 @@ static json_t *assistant_case(json_t *rig, size_t i)
     return c;
 }
 
-/* A head that uses the output of a model: EAGLE-3 or DFlash, of which some have one of their own. */
+/* A head that uses the output of a model: EAGLE-3, DFlash or DSpark, of which some have one of their own. */
 static json_t *sharing_case(json_t *rig, size_t i)
 {
     static const int shapes[][5] = { { 32, 4096, 32, 8, 14336 }, { 36, 2560, 20, 4, 9728 }, { 4, 384, 3, 3, 992 } };
     const int *s = shapes[draw(COUNT(shapes))];
     char name[256], head[256];
-    bool dflash = chance(60), own = dflash && chance(30);
+    bool dflash = chance(75), own = dflash && chance(30), dspark = dflash && chance(50);
     name_made(name, "llama", s);
     snprintf(head, sizeof(head), "made:--arch %s%s %s", dflash ? "dflash" : "eagle3",
              own      ? " --known 1500"
@@ -584,9 +584,12 @@ static json_t *sharing_case(json_t *rig, size_t i)
              strstr(name, "--layers"));
     json_t *c = json_pack("{sisssO}", "id", (int)i, "model", head, "devices", rig);
     if (!dflash) snprintf(head + strlen(head), sizeof(head) - strlen(head), " --kv %d", s[2]);
+    if (dspark) snprintf(head + strlen(head), sizeof(head) - strlen(head), " --markov 64");
     json_object_set_new(c, "model", json_string(head));
-    add_guesser_context(c);
+    int n_seq = add_guesser_context(c);
     json_object_set_new(c, dflash ? "dflash" : "eagle3", json_true());
+    if (dspark && n_seq > 4) json_object_set_new(c, "kv_unified", json_true());
+    if (dspark) json_object_set_new(c, "n_draft", json_integer(1 + (json_int_t)draw(8)));
     set_beside(c, name, s[0] + 1, (size_t)s[0] + 1);
     return c;
 }

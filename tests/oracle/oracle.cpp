@@ -519,6 +519,8 @@ static void run_guesser_case(const target &t, json_t *c, const char *path, json_
     json_array_foreach(json_object_get(c, "taps"), k, tap)
         llama_set_embeddings_layer_inp(ctx, (uint32_t)json_integer_value(tap), true);
     reserve(c, ctx, unused);
+    uint32_t block = (uint32_t)get_int(c, "n_draft", 0), streams = std::min(llama_n_seq_max(ctx), 4u);
+    if (block && !llama_graph_reserve(ctx, block * streams, streams, block * streams)) throw std::string(notes->error);
     count(ctx, machine, true, &sum);
     if (guesses) {
         llama_context *head = make_head(c, ctx);

@@ -16,6 +16,7 @@
  *                    matches nothing, which is how llama.cpp is told to do without
  *     draft          true: this model guesses for another; it is whole on the one device of order
  *     eagle3 dflash assistant     true: and it is a head of that kind
+ *     n_draft        5: and it is a DSpark head, asked for so many guesses at a time
  *     beside         {"model","order","split"}: whose output or cache it uses
  *     taps           [1,5,9]: an EAGLE-3 or DFlash head reads these layers of the model
  *     states         true: the model gives out hidden states to an assistant

@@ -102,6 +102,7 @@ void oracle_probe(void *oracle_case, const char *path, const struct oracle_devic
     json_array_foreach(json_object_get(c, "taps"), i, v) p->taps[p->n_taps++] = (uint32_t)json_integer_value(v);
     json_t *beside = json_object_get(c, "beside");
     if (number(c, "dflash", 0)) p->spec = VR_SPEC_DFLASH;
+    if (number(c, "n_draft", 0)) p->spec = VR_SPEC_DSPARK, p->n_draft = (uint32_t)number(c, "n_draft", 0);
     if (number(c, "assistant", 0) || number(c, "states", 0)) p->spec = VR_SPEC_ASSISTANT;
     struct vr_context context = p->context;
     if (draft) *p = vr_draft_params(p, &specs[only]);

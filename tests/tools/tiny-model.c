@@ -6,7 +6,7 @@
  *                    [--arch llama|qwen3|phi3|qwen2vl|gemma3|gemma4|qwen35|mamba|deepseek2] [--window 512] [--hollow]
  *                    [--no-tokenizer] [--pre gpt-2] [--rerank none|TEMPLATE] [--lora RANK] [--fim] [--mtp 0] [--calm]
  *                    [--family] [--known 0] [--own-input] [--own-output] [--shared-output]
- *                    [--shared-kv 0]
+ *                    [--shared-kv 0] [--markov 0]
  *
  * The architectures are one of each kind of memory: attention, the same with positions of three dimensions, sliding
  * window, hybrid (a recurrent state in two of three layers), recurrent, and MLA.
@@ -24,7 +24,8 @@
  * queries. With --shared-output it has no output of its own.
  * --arch dflash makes a DFlash head, for blocks of eight. Its token embeddings and its output are the model's, unless
  * there is --own-input or --own-output (or --known). With --calm --family --own-input --own-output it guesses for all
- * places of a block what the model's output says of the last token before it.
+ * places of a block what the model's output says of the last token before it. With --markov it is a DSpark head, with a
+ * Markov head of that rank.
  * --arch gemma4-assistant makes an assistant for a gemma4 model with the same options, whose last --shared-kv layers
  * have no keys and values of their own. It is twice as wide as the model, whose hidden states it hardly looks at when
  * calm: it, too, says what the model's output says of a token. */
@@ -40,7 +41,7 @@
 #include <gguf.h>
 
 static struct {
-    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known, shared_kv;
+    long layers, embd, heads, kv, ff, experts, used, vocab, ctx, seed, window, lora, mtp, known, shared_kv, markov;
     const char *type, *template, *arch, *pre, *rerank;
     bool embedding, hollow, no_tokenizer, fim, calm, family, own_input, own_output, shared_output;
 } opt = { .layers = 6,
@@ -144,6 +145,8 @@ static void add(struct maker *m, const char *name, enum ggml_type type, long a, 
             for (long i = 0; i < a; i++) row[i] /= 4096;
         if (dflash && (strstr(name, "attn_v.") || strstr(name, "attn_output.")))
             for (long i = 0; i < a; i++) row[i] = row[i] / 64 + (i != r ? 0 : strstr(name, "attn_v.") ? 1.0f : 8.0f);
+        if (dflash && strstr(name, "markov"))
+            for (long i = 0; i < a; i++) row[i] /= 2;
         if (dflash && strcmp(name, "token_embd.weight") == 0 && r == mask_token())
             for (long i = 0; i < a; i++) row[i] = 0;
         if (assistant && strstr(name, "pre_projection")) /* the token's embedding, and little noise */
@@ -579,6 +582,8 @@ static void add_dflash(struct maker *m)
     add(m, "fc.weight", m->type, 3 * opt.embd, opt.embd, 0);
     add(m, "enc.output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
     if (opt.known) add_map(m, opt.known);
+    if (opt.markov) add(m, "markov_w1.weight", m->type, opt.markov, opt.vocab, 0);
+    if (opt.markov) add(m, "markov_w2.weight", m->type, opt.markov, opt.known ? opt.known : opt.vocab, 0);
     m->random = ~(uint32_t)opt.seed;
     add(m, "output_norm.weight", GGML_TYPE_F32, opt.embd, 0, 0);
     if (opt.own_output || opt.known) add(m, "output.weight", m->type, opt.embd, opt.known ? opt.known : opt.vocab, 0);
@@ -624,7 +629,8 @@ static long *option(const char *name)
                  { "--kv", &opt.kv },         { "--ff", &opt.ff },         { "--experts", &opt.experts },
                  { "--used", &opt.used },     { "--vocab", &opt.vocab },   { "--ctx", &opt.ctx },
                  { "--seed", &opt.seed },     { "--window", &opt.window }, { "--lora", &opt.lora },
-                 { "--mtp", &opt.mtp },       { "--known", &opt.known },   { "--shared-kv", &opt.shared_kv } };
+                 { "--mtp", &opt.mtp },       { "--known", &opt.known },   { "--shared-kv", &opt.shared_kv },
+                 { "--markov", &opt.markov } };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].value;
     return NULL;

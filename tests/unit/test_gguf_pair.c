@@ -66,7 +66,7 @@ static void test_drafts(void **state)
         { "recurrent", { "mamba", "gpt2", "w", 300, 1, 7, "blk.0.ssm_in.weight" }, "cannot be rolled back" },
         { "half a model", { "dflash", "gpt2", "w", 300, 1, 7, NULL }, "a DFlash head names the layers" },
         { "its successor", { "dflash", "gpt2", "w", 300, 1, 7, "selector_hidden.weight" }, "is a DFlash 2 head" },
-        { "another", { "dflash", "gpt2", "w", 300, 1, 7, "markov_w1.weight" }, "is a DSpark head" },
+        { "another", { "dflash", "gpt2", "w", 300, 1, 7, "markov_w1.weight" }, "names the layers" },
         { "a third",
           { "gemma4-assistant", "gpt2", "w", 300, 1, 7, NULL },
           "is a Gemma 4 assistant, and some model is not" },
@@ -355,6 +355,7 @@ struct block_head {
     uint32_t width, block, mask, value; /* its width, tokens of a block, the masked token, width of a head of values */
     uint64_t own_input, output, known;  /* rows */
     uint32_t streams;                   /* of residuals, as DeepSeek-V4 has them */
+    bool markov, not_first;             /* DSpark; and its first row does not guess */
 };
 
 static struct vr_model *make_block_head(const char *path, const struct block_head *h)
@@ -370,6 +371,8 @@ static struct vr_model *make_block_head(const char *path, const struct block_hea
     mk_u32(&g, "dflash.embedding_length", h->width);
     mk_u32(&g, "dflash.attention.head_count", 4);
     if (h->value) mk_u32(&g, "dflash.attention.value_length", h->value);
+    if (h->not_first) mk_bool(&g, "dflash.sample_from_anchor", false);
+    if (h->markov) mk_tensor(&g, "markov_w1.weight", VR_TYPE_F16, 32, 300, 0);
     if (h->streams) mk_u32(&g, "dflash.hyper_connection.count", h->streams);
     mk_tensor(&g, "fc.weight", VR_TYPE_F16, (h->n_taps ? h->n_taps : 1) * h->width, h->width, 0);
     if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
@@ -410,6 +413,13 @@ static void test_block_heads(void **state)
         { "no mask", { { 0, 3 }, 2, 64, 8, 0, 0, 0, 0, 0 }, "names its mask", 1, 7 },
         { "a mask that is no token", { { 0, 3 }, 2, 64, 8, 300, 0, 0, 0, 0 }, "names its mask", 1, 7 },
         { "blocks of one token", { { 0, 3 }, 2, 64, 1, 7, 0, 0, 0, 0 }, "no token to guess", 1, 0 },
+        { "a Markov head", { { 0, 3 }, 2, 64, 8, 7, 0, 0, 0, 0, 0, true, false }, NULL, 1, 8 },
+        { "one that knows the first", { { 0, 3 }, 2, 64, 8, 7, 0, 0, 0, 0, 0, true, true }, NULL, 1, 7 },
+        { "of blocks of no size",
+          { { 0, 3 }, 2, 64, 0, 7, 0, 0, 0, 0, 0, true, false },
+          "how long its blocks are",
+          1,
+          16 },
         { "DeepSeek-V4's layers", { { 0, 3 }, 2, 64, 8, 7, 0, 0, 0, 0, 4 }, "has DeepSeek-V4's layers", 1, 7 },
         { "values of another width", { { 0, 3 }, 2, 64, 8, 7, 8, 0, 0, 0 }, "differ in width", 1, 7 },
     };

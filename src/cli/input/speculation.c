@@ -29,7 +29,7 @@ static bool check_head(const struct vr_model *m, struct vr_err *err)
 /* What --draft names, and what --spec says that it is. */
 static bool check_file(const struct vr_options *o, const struct vr_model *draft, struct vr_err *err)
 {
-    enum vr_spec kind = draft ? vr_spec_of_file(draft->arch) : VR_SPEC_OFF;
+    enum vr_spec kind = draft ? vr_spec_of_file(draft) : VR_SPEC_OFF;
     if (is(o, "draft") && !draft) return vr_fail(err, VR_EUSAGE, "--spec draft needs a draft model: --draft FILE");
     for (enum vr_spec k = 0; k < VR_N_SPECS; k++)
         if (vr_spec_is_head_file(k) && is(o, vr_spec_row(k)->name) && kind != k)

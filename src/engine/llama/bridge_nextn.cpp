@@ -15,6 +15,12 @@ void vr_bridge_taps_on(struct llama_context *ctx, const uint32_t *layers, size_t
     for (size_t i = 0; i < n; i++) llama_set_embeddings_layer_inp(ctx, layers[i], true);
 }
 
+void vr_bridge_give_nothing(struct llama_context *ctx, const uint32_t *layers, size_t n)
+{
+    llama_set_embeddings_nextn(ctx, false, false);
+    for (size_t i = 0; i < n; i++) llama_set_embeddings_layer_inp(ctx, layers[i], false);
+}
+
 const float *vr_bridge_tap(struct llama_context *ctx, uint32_t layer)
 {
     return llama_get_embeddings_layer_inp(ctx, layer);

@@ -22,6 +22,8 @@ const float *vr_bridge_nextn(struct llama_context *ctx, int32_t i);
 /* From now on the context gives out what these layers, all of which the model has, are given. What is computed next is
  * reserved anew for it. */
 void vr_bridge_taps_on(struct llama_context *ctx, const uint32_t *layers, size_t n);
+/* Neither of both any more. */
+void vr_bridge_give_nothing(struct llama_context *ctx, const uint32_t *layers, size_t n);
 /* Of such a layer: the rows of the last batch, in the order in which they were computed. */
 const float *vr_bridge_tap(struct llama_context *ctx, uint32_t layer);
 /* The layers that a draft head reads; returns how many there are, of which at most `max` are written. */

@@ -7,6 +7,7 @@
 
 #include "engine/llama/bridge_nextn.h"
 #include "engine/llama/library.h"
+#include "engine/speculate/steer.h"
 
 static bool set_devices(const struct vr_load_params *p, const ggml_backend_dev_t *devices, struct vr_model_params *out,
                         struct vr_err *err)
@@ -134,12 +135,28 @@ struct llama_context_params vr_draft_context_params(const struct vr_load_params 
     return out;
 }
 
+static bool says(const struct llama_model *m, const char *key, bool otherwise)
+{
+    char text[8] = "";
+    return llama_model_meta_val_str(m, key, text, sizeof text) < 0 ? otherwise : strcmp(text, "true") == 0;
+}
+
+uint32_t vr_draft_streams(uint32_t n_seq) { return n_seq < VR_STEER_STREAMS ? n_seq : VR_STEER_STREAMS; }
+
+bool vr_draft_from_anchor(const struct vr_load_params *p, const struct llama_model *head)
+{
+    return p->head == VR_SPEC_DSPARK && says(head, "dflash.sample_from_anchor", true);
+}
+
+uint32_t vr_draft_block(const struct vr_load_params *p, const struct llama_model *head)
+{
+    return vr_spec_guesses_blocks(p->head) ? p->n_draft + (vr_draft_from_anchor(p, head) ? 0 : 1) : 0;
+}
+
 void vr_draft_context_set(const struct vr_load_params *p, struct llama_context *ctx)
 {
-    char causal[8] = "";
-    llama_model_meta_val_str(llama_get_model(ctx), "dflash.attention.causal", causal, sizeof causal);
     if (vr_spec_guesses_blocks(p->head)) /* a block sees all of itself, unless the file says otherwise */
-        llama_set_causal_attn(ctx, strcmp(causal, "true") == 0);
+        llama_set_causal_attn(ctx, says(llama_get_model(ctx), "dflash.attention.causal", false));
     else if (p->head)
         vr_bridge_nextn_on(ctx, true);
 }

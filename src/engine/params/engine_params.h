@@ -27,6 +27,11 @@ void vr_model_params_done(struct vr_model_params *m);
 struct llama_context_params vr_head_context_params(const struct vr_load_params *p, struct llama_context *model);
 /* Of what drafts, beside the context of the model: `p` is vr_draft_params(). */
 struct llama_context_params vr_draft_context_params(const struct vr_load_params *p, struct llama_context *model);
+/* Of a head that guesses blocks: rows of a block of p->n_draft guesses, 0 for other heads; whether the first row
+ * guesses, too; and how many streams have one at the same time, at most. */
+uint32_t vr_draft_block(const struct vr_load_params *p, const struct llama_model *head);
+bool vr_draft_from_anchor(const struct vr_load_params *p, const struct llama_model *head);
+uint32_t vr_draft_streams(uint32_t n_seq);
 /* And what no parameter says: to be called once it is made. */
 void vr_draft_context_set(const struct vr_load_params *p, struct llama_context *ctx);
 struct llama_context_params vr_context_params(const struct vr_load_params *p);

@@ -17,7 +17,7 @@ enum { MAX_OVERRIDES = 4096 };
 
 static const char *const split_modes[] = { "layer", "none", "tensor", NULL };
 static const char *const spec_words[] = {
-#define SPEC(id, name, file, tokens, acceptance, what) name,
+#define SPEC(id, name, file, tensor, tokens, acceptance, what) name,
 #include "engine/speculate/kinds.def"
 #undef SPEC
     NULL

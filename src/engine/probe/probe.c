@@ -72,7 +72,7 @@ bool vr_prober_open_draft(const struct vr_model *draft, const struct vr_model *m
                           struct vr_prober *out, struct vr_err *err)
 {
     if (!vr_prober_open(draft, out, err)) return false;
-    if (!vr_spec_is_head_file(vr_spec_of_file(draft->arch))) return true;
+    if (!vr_spec_is_head_file(vr_spec_of_file(draft))) return true;
     int fd = vr_model_strip(m, err);
     if (fd < 0) return vr_prober_close(out), false;
     out->beside_fd = fd;
@@ -262,6 +262,8 @@ static bool reserve_all(struct llama_context *ctx, const struct vr_trial *t, uin
     if (want_work ? !look(ctx, VR_DECODE, n_seq, &t->load, slices, p, err)
                   : !vr_bridge_reserve(ctx, n_seq, n_seq, n_seq, err))
         return false;
+    uint32_t streams = vr_draft_streams(n_seq), block = vr_draft_block(&t->load, llama_get_model(ctx)) * streams;
+    if (t->load.head == VR_SPEC_DSPARK && !vr_bridge_reserve(ctx, block, streams, block, err)) return false;
     for (size_t i = 0; i < n_devices; i++)
         p->devices[i].compute_bytes = vr_vgpu_used(i).compute_bytes - others->compute_bytes[i];
     if (n_devices) {
@@ -298,6 +300,21 @@ static bool add_slices(struct llama_context *head, const struct vr_load_params *
     vr_works_done(&unused.works);
     read_reduce_bytes(p);
     return ok;
+}
+
+/* A context is made before it is told what to give out, and its first buffers may be larger than those that stay. What
+ * was reserved is never given back here, so this comes last. */
+static bool reserve_first(struct llama_context *ctx, const struct vr_load_params *l, uint32_t n_outputs,
+                          struct vr_proof *p, struct vr_err *err)
+{
+    const struct others before = find_others(p->n_devices);
+    uint32_t n_seq = llama_n_seq_max(ctx), n_tokens = llama_n_ubatch(ctx);
+    if (n_tokens > llama_n_ctx(ctx)) n_tokens = llama_n_ctx(ctx);
+    vr_bridge_give_nothing(ctx, l->taps, l->n_taps);
+    if (!vr_bridge_reserve(ctx, n_tokens, n_seq, n_outputs < n_tokens ? n_outputs : n_tokens, err)) return false;
+    for (size_t i = 0; i < p->n_devices; i++)
+        p->first_bytes[i] = p->devices[i].compute_bytes + vr_vgpu_used(i).compute_bytes - before.compute_bytes[i];
+    return true;
 }
 
 /* The second context of a model whose MTP head guesses: a cache of its own, and graphs for prompts and for guesses. The
@@ -473,9 +490,11 @@ static bool measure(const struct question *q, struct vr_proof *p, struct vr_err 
         !reserve_all(ctx, q->trial, s.context.n_outputs_max, &slices, &others, p, err))
         return false;
     p->output_bytes -= pinned < p->output_bytes ? pinned : p->output_bytes;
-    if (p->n_devices == 0 && (states || l->n_taps)) p->host.compute_bytes = sched_bytes(ctx);
+    if (p->n_devices == 0 && (states || l->n_taps || l->head == VR_SPEC_DSPARK))
+        p->host.compute_bytes = sched_bytes(ctx);
     add_given_out(ctx, l, p);
-    return !mtp || add_head(ctx, &q->trial->load, p, err);
+    if (mtp && !add_head(ctx, &q->trial->load, p, err)) return false;
+    return tensor || (!states && !l->n_taps) || reserve_first(ctx, l, s.context.n_outputs_max, p, err);
 }
 
 static bool probe_child(void *ctx, struct vr_buf *result, struct vr_err *err)

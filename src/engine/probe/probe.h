@@ -32,6 +32,7 @@ struct vr_proof {
     struct vr_use devices[VR_MAX_VGPUS]; /* as in the trial */
     struct vr_use host;
     uint64_t reduce_bytes[VR_MAX_VGPUS]; /* split mode tensor: what adding up takes, from the first computation on */
+    uint64_t first_bytes[VR_MAX_VGPUS];  /* for computing, until the model gives out what a head reads; 0: the same */
     uint64_t output_bytes;               /* host memory for logits, which no breakdown counts */
     size_t n_devices;
     uint32_t n_embd;          /* of an mmproj: the width of what it makes */

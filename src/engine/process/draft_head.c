@@ -14,7 +14,7 @@
  *
  * A DFlash head takes the features of a token at the token's own place, straight into its cache. It guesses a block:
  * the next token and as many masked ones behind it as there shall be guesses, which see each other and everything
- * before.
+ * before. Of a DSpark head the next token's own place can be a guess, too.
  *
  * A head that shares the model's cache (a Gemma 4 assistant) is fed nothing: keys and values are there. Of the tokens
  * of a step it is given one after the other, each with the hidden state before it, and all at the place of the first.
@@ -409,10 +409,11 @@ static void guess_blocks(struct vr_draft_head *m)
     uint32_t most = 0;
     for (uint32_t i = 0; i < m->e->n_seq; i++)
         if (m->seqs[i].choice && m->seqs[i].want > most) most = m->seqs[i].want;
+    uint32_t first = m->e->from_anchor ? 0 : 1; /* row that guesses */
     for (uint32_t i = 0; i < m->e->n_seq; i++) {
         struct head_seq *s = &m->seqs[i];
         s->row = t->n_tokens;
-        for (uint32_t k = 0; s->choice && k <= most; k++) {
+        for (uint32_t k = 0; s->choice && k < most + first; k++) {
             int32_t at = t->n_tokens++;
             t->token[at] = k ? m->mask : s->choice->next;
             t->pos[at] = vr_slot_pos(s->choice->slot, s->choice->slot->n + k);
@@ -426,7 +427,7 @@ static void guess_blocks(struct vr_draft_head *m)
     for (uint32_t i = 0; i < m->e->n_seq; i++) {
         struct vr_choice *c = m->seqs[i].choice;
         llama_token token = 0;
-        for (uint32_t k = 1; c && k <= m->seqs[i].want && token >= 0; k++) {
+        for (uint32_t k = first; c && k < m->seqs[i].want + first && token >= 0; k++) {
             token = guess_token(m, m->seqs[i].row + (int32_t)k);
             if (token >= 0) c->draft[c->n_draft++] = token;
         }

@@ -430,6 +430,8 @@ static bool load_draft(struct loading *l, struct vr_err *err)
     if (!e->draft)
         return vr_failure_explain(l->why, VR_AT_DECODE, "the draft's context could not be made", true), false;
     vr_draft_context_set(&p, e->draft);
+    e->block = vr_draft_block(&p, e->draft_model);
+    e->from_anchor = vr_draft_from_anchor(&p, e->draft_model);
     return true;
 }
 
@@ -544,20 +546,23 @@ static int warm_up_features(const struct vr_engine *e, struct vr_err *err)
 static bool warm_up_head(struct loading *l, struct llama_context *head, uint32_t width, struct vr_err *err)
 {
     struct vr_engine *e = l->e;
-    bool on_device = l->plan.n_devices || l->plan.draft_device[0], blocks = vr_spec_guesses_blocks(e->spec);
+    bool on_device = l->plan.n_devices || l->plan.draft_device[0];
     uint32_t room = e->n_ctx_seq - 1, n = on_device || e->shares_cache ? llama_n_ubatch(head) : 2;
     if (n > room) n = room;
+    uint32_t each = e->block && e->block < room ? e->block : n;
+    if (e->block) n = each * vr_draft_streams(e->n_seq);
+    if (e->shares_cache) each = 1; /* what its graph is reserved for */
     struct llama_batch b = vr_draft_head_batch(n, width);
     for (uint32_t i = 0; b.token && i < n; i++) {
         memset(b.embd + (size_t)i * width, 0, width * sizeof *b.embd);
-        b.pos[i] = (llama_pos)i;
+        b.pos[i] = (llama_pos)(i % each);
         b.n_seq_id[i] = 1;
-        b.seq_id[i][0] = 0;
-        b.logits[i] = blocks || i + 1 == n;
+        b.seq_id[i][0] = (llama_seq_id)(i / each);
+        b.logits[i] = e->block || i + 1 == n;
     }
     b.n_tokens = (int32_t)n;
     struct llama_batch tokens = b;
-    if (blocks) tokens.embd = NULL;
+    if (e->block) tokens.embd = NULL;
     int rc = b.token ? vr_bridge_decode(head, tokens, err) : -2;
     llama_synchronize(head);
     vr_draft_head_batch_free(b);

@@ -36,6 +36,8 @@ struct vr_engine {
     uint32_t taps[VR_MOST_TAPS]; /* the layers that it reads, where it is an EAGLE-3 head … */
     size_t n_taps;               /* … else 0 */
     bool shares_cache;           /* it is a head that uses the model's KV cache */
+    uint32_t block;              /* rows that it computes for one stream's guesses at once; 0: one by one */
+    bool from_anchor;            /* of which the first guesses, too */
     struct llama_context *head;  /* of the model itself, for its MTP head; NULL: none */
     struct vr_vision *vision;    /* takes pictures; NULL: not */
     struct vr_loras *loras;      /* NULL: none */

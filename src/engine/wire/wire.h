@@ -20,7 +20,7 @@
  *   "extra_bufts": true,               repacked weights on the CPU; false gives the very bits of the virtual GPUs
  *   "cpu": "/path/libggml-cpu-x.so",   a variant that was proven already; "auto": proven here
  *   "chat_template": "...",            instead of the model's own
- *   "spec": "off"|"draft"|"mtp"|"eagle3"|"dflash"|"assistant"|"ngram",  who guesses tokens (engine/speculate/kinds.def)
+ *   "spec": "off",                     who guesses tokens: a name of engine/speculate/kinds.def
  *   "n_draft": 0, "steer": true,       guesses at a time, at most (0: usual for the kind); false: always as many
  *   "draft": "/path/small.gguf", "draft_device": "CUDA0",   "" for a device: the CPU
  *   "mmproj": "/path/mmproj.gguf", "mmproj_device": "CUDA0",   pictures
