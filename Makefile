@@ -255,7 +255,7 @@ $(B)/oracle/%.o: tests/oracle/%.c tests/oracle/oracle.h
 CASES ?= 800
 TENSOR_CASES ?= 400
 GUESSER_CASES ?= 462
-oracle: $(B)/oracle/oracle $(ORACLE_STUBS) $(B)/tests/tiny-model ## compare CASES (800) placements, TENSOR_CASES (400) of split mode tensor and GUESSER_CASES (462) of MTP, EAGLE-3 and DFlash heads, Gemma 4 assistants and drafts with the real CUDA host code, to the byte
+oracle: $(B)/oracle/oracle $(ORACLE_STUBS) $(B)/tests/tiny-model ## compare CASES (800) placements, TENSOR_CASES (400) of split mode tensor and GUESSER_CASES (462) of MTP, EAGLE-3, DFlash and DSpark heads, Gemma 4 assistants and drafts with the real CUDA host code, to the byte
 	@tests/oracle/run "$(B)" $(CASES) $(TENSOR_CASES) 1 $(GUESSER_CASES)
 
 # --- fuzzing: libFuzzer comes with clang ---
