@@ -266,21 +266,32 @@ static void test_tiles(void **state)
     }
 }
 
+static const struct vr_speed_op measured_ops[] = {
+    { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 0, 500, 0, 0, 50 },
+    { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 0, 200, 0.5, 0, 25 },
+    { VR_OP_ATTENTION_MANY, VR_TYPE_F16, 0.020, 0.005, 8192, 250, 0, 0, 80 },
+    { VR_OP_ATTENTION_ONE, VR_TYPE_F16, 0, 0, 0, 0, 0, 0, 20 },
+    { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 0, 250, 0, 0, 10 },
+    { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 0, 100, 0 },
+    { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 0, 400, 0 },
+    { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 0, 0, 800, 0, 200, 0 },
+    { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 0, 20, 0, 400, 0 },
+};
+
+static struct vr_speeds measured_machine(void)
+{
+    struct vr_speeds s = machine();
+    memcpy(s.places[0].ops, measured_ops, sizeof measured_ops);
+    s.places[0].n_ops = VR_COUNT(measured_ops);
+    s.places[0].other_ms = 0.003;
+    s.places[0].whole_tiles = true;
+    return s;
+}
+
 /* What was measured by itself is priced by its own figures: by kind and, over a cache, by the cache's type. */
 static void test_ops(void **state)
 {
     (void)state;
-    static const struct vr_speed_op measured[] = {
-        { VR_OP_ATTENTION, VR_TYPE_F16, 0.010, 0, 0, 500, 0, 0, 50 },
-        { VR_OP_ATTENTION, Q8_0, 0.012, 0.030, 0, 200, 0.5, 0, 25 },
-        { VR_OP_ATTENTION_MANY, VR_TYPE_F16, 0.020, 0.005, 8192, 250, 0, 0, 80 },
-        { VR_OP_ATTENTION_ONE, VR_TYPE_F16, 0, 0, 0, 0, 0, 0, 20 },
-        { VR_OP_CACHE_PRODUCT, VR_TYPE_F16, 0.004, 0, 0, 250, 0, 0, 10 },
-        { VR_OP_SET_ROWS, Q8_0, 0.006, 0, 0, 0, 0, 100, 0 },
-        { VR_OP_ROTATE, VR_TYPE_NONE, 0.003, 0, 0, 0, 0, 400, 0 },
-        { VR_OP_SOFT_MAX, VR_TYPE_NONE, 0.005, 0, 0, 800, 0, 200, 0 },
-        { VR_OP_NORM, VR_TYPE_NONE, 0.002, 0, 0, 20, 0, 400, 0 },
-    };
     enum { GB = 1000000000 };
     static const struct {
         struct vr_work row;
@@ -307,46 +318,11 @@ static void test_ops(void **state)
         { { .name = "RMS_NORM", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .kernels = 1 }, 2.501 },
         { { .name = "MUL", .type = VR_TYPE_F32, .act_bytes = GB }, 0 }, /* done along */
         { { .name = "FLASH_ATTN_EXT", .type = Q8_0, .phase = VR_PREFILL, .flops = GB, .kernels = 1 }, 0.041 },
-        /* a batch: by how many heads are taken at once, and those that fill up count too: of eleven, sixteen */
-        { { .name = "FLASH_ATTN_EXT",
-            .phase = VR_PREFILL,
-            .type = VR_TYPE_F16,
-            .flops = GB,
-            .heads = 1,
-            .together = 1 },
-          0.05 },
-        { { .name = "FLASH_ATTN_EXT",
-            .phase = VR_PREFILL,
-            .type = VR_TYPE_F16,
-            .flops = GB,
-            .heads = 2,
-            .together = 2 },
-          1 / sqrt(20 * 50) },
-        { { .name = "FLASH_ATTN_EXT",
-            .phase = VR_PREFILL,
-            .type = VR_TYPE_F16,
-            .flops = GB,
-            .heads = 3,
-            .together = 4 },
-          0.02 * 4 / 3 },
-        { { .name = "FLASH_ATTN_EXT",
-            .phase = VR_PREFILL,
-            .type = VR_TYPE_F16,
-            .flops = GB,
-            .heads = 11,
-            .together = 8 },
-          0.0125 * 16 / 11 },
-        { { .name = "FLASH_ATTN_EXT", .phase = VR_PREFILL, .type = Q8_0, .flops = GB, .heads = 6, .together = 2 },
-          0.04 },
         { { .name = "SOFT_MAX", .type = VR_TYPE_NONE, .phase = VR_PREFILL, .act_bytes = GB, .kernels = 1 }, 5.001 },
         { { .name = "MUL_MAT", .type = VR_TYPE_F16, .phase = VR_PREFILL, .cache_bytes = 1, .flops = GB }, 0.1 },
     };
     for (size_t i = 0; i < VR_COUNT(rows); i++) {
-        struct vr_speeds s = machine();
-        memcpy(s.places[0].ops, measured, sizeof measured);
-        s.places[0].n_ops = VR_COUNT(measured);
-        s.places[0].other_ms = 0.003;
-        s.places[0].whole_tiles = true;
+        struct vr_speeds s = measured_machine();
         struct vr_works w = { .rows = &(struct vr_work){ 0 }, .n_rows = 1 };
         w.rows[0] = rows[i].row;
         w.rows[0].n = 1;
@@ -356,6 +332,39 @@ static void test_ops(void **state)
         vr_price(&w, &p, &price);
         if (fabs(price.ms[rows[i].row.phase][0] - rows[i].ms) > 1e-6)
             fail_msg("row %zu: %g ms, not %g", i, price.ms[rows[i].row.phase][0], rows[i].ms);
+    }
+}
+
+/* Attention of a batch: by how many heads the kernel takes at once, and those that fill it up count too: of eleven,
+ * sixteen. */
+static void test_heads_at_once(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t type;
+        uint16_t heads, together;
+        double ms;
+    } rows[] = { { VR_TYPE_F16, 1, 1, 0.05 },
+                 { VR_TYPE_F16, 2, 2, 0.0316228 },
+                 { VR_TYPE_F16, 3, 4, 0.02 * 4 / 3 },
+                 { VR_TYPE_F16, 4, 4, 0.02 },
+                 { VR_TYPE_F16, 8, 8, 0.0125 },
+                 { VR_TYPE_F16, 11, 8, 0.0125 * 16 / 11 },
+                 { Q8_0, 6, 2, 0.04 } /* measured with four alone */ };
+    struct vr_speeds s = measured_machine();
+    struct vr_pricing p = both_devices(&s, 1);
+    for (size_t i = 0; i < VR_COUNT(rows); i++) {
+        struct vr_work row = { .name = "FLASH_ATTN_EXT",
+                               .phase = VR_PREFILL,
+                               .type = rows[i].type,
+                               .n = 1,
+                               .flops = 1000000000,
+                               .heads = rows[i].heads,
+                               .together = rows[i].together };
+        struct vr_price price;
+        vr_price(&(struct vr_works){ .rows = &row, .n_rows = 1 }, &p, &price);
+        if (fabs(price.ms[VR_PREFILL][0] - rows[i].ms) > 1e-6)
+            fail_msg("%u heads, %u at once: %g ms", rows[i].heads, rows[i].together, price.ms[VR_PREFILL][0]);
     }
 }
 
@@ -461,8 +470,8 @@ int main(void)
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_sum),         cmocka_unit_test(test_prompt),
                                         cmocka_unit_test(test_spread),      cmocka_unit_test(test_kinds),
                                         cmocka_unit_test(test_activations), cmocka_unit_test(test_tiles),
-                                        cmocka_unit_test(test_ops),         cmocka_unit_test(test_alone),
-                                        cmocka_unit_test(test_fill),        cmocka_unit_test(test_types),
-                                        cmocka_unit_test(test_nothing) };
+                                        cmocka_unit_test(test_ops),         cmocka_unit_test(test_heads_at_once),
+                                        cmocka_unit_test(test_alone),       cmocka_unit_test(test_fill),
+                                        cmocka_unit_test(test_types),       cmocka_unit_test(test_nothing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

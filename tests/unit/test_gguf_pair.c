@@ -17,6 +17,15 @@ struct vocabulary {
 
 static const struct vocabulary usual = { "llama", "gpt2", "w", 300, 1, 7, NULL };
 
+static struct vr_model *written(struct maker *g, const char *path)
+{
+    mk_write(g, path);
+    struct vr_err err = { 0 };
+    struct vr_model *m = vr_model_open(path, &err);
+    if (!m) fail_msg("%s", err.msg);
+    return m;
+}
+
 static struct vr_model *make(const char *path, const struct vocabulary *v)
 {
     MK_AUTO g = { 0 };
@@ -33,11 +42,7 @@ static struct vr_model *make(const char *path, const struct vocabulary *v)
     mk_u32(&g, key, 64);
     mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, 64, v->n ? v->n : 300, 0);
     if (v->layer) mk_tensor(&g, v->layer, VR_TYPE_F16, 64, 64, 0);
-    mk_write(&g, path);
-    struct vr_err err = { 0 };
-    struct vr_model *m = vr_model_open(path, &err);
-    if (!m) fail_msg("%s", err.msg);
-    return m;
+    return written(&g, path);
 }
 
 static void test_drafts(void **state)
@@ -167,10 +172,7 @@ static struct vr_model *make_head(const char *path, const struct head *h)
     if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
     if (h->output) mk_tensor(&g, "output.weight", VR_TYPE_F16, h->width, h->output, 0);
     if (h->known) mk_tensor(&g, "d2t", (uint32_t)vr_type_by_name("i64"), h->known, 0, 0);
-    mk_write(&g, path);
-    struct vr_err err = { 0 };
-    struct vr_model *m = vr_model_open(path, &err);
-    if (!m) fail_msg("%s", err.msg);
+    struct vr_model *m = written(&g, path);
     const struct vr_tensor *map = vr_model_tensor(m, "d2t");
     VR_AUTO_FCLOSE FILE *f = map ? fopen(path, "r+b") : NULL;
     if (f && (fseek(f, (long)(map->offset + 8 * (h->known - 1)), SEEK_SET) != 0 || fwrite(&h->last, 8, 1, f) != 1))
@@ -277,11 +279,7 @@ static struct vr_model *make_gemma(const char *path, const struct gemma *x)
     snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", x->arch);
     mk_i32s(&g, key, windows, x->layers);
     mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, x->embd, 300, 0);
-    mk_write(&g, path);
-    struct vr_err err = { 0 };
-    struct vr_model *m = vr_model_open(path, &err);
-    if (!m) fail_msg("%s", err.msg);
-    return m;
+    return written(&g, path);
 }
 
 #define GEMMA     "gemma4", 6, 0x24, 64, 0, 4, 2, 32, 16, 0
@@ -378,11 +376,7 @@ static struct vr_model *make_block_head(const char *path, const struct block_hea
     if (h->own_input) mk_tensor(&g, "token_embd.weight", VR_TYPE_F16, h->width, h->own_input, 0);
     if (h->output) mk_tensor(&g, "output.weight", VR_TYPE_F16, h->width, h->output, 0);
     if (h->known) mk_tensor(&g, "d2t", (uint32_t)vr_type_by_name("i64"), h->known, 0, 0);
-    mk_write(&g, path);
-    struct vr_err err = { 0 };
-    struct vr_model *m = vr_model_open(path, &err);
-    if (!m) fail_msg("%s", err.msg);
-    return m;
+    return written(&g, path);
 }
 
 static void test_block_heads(void **state)
@@ -458,11 +452,7 @@ static struct vr_model *make_adapter(const char *path, const struct adapter *a)
     else
         mk_f32(&g, "adapter.lora.alpha", 8);
     for (size_t i = 0; i < 2 && a->names[i]; i++) mk_tensor(&g, a->names[i], VR_TYPE_F16, a->ne[i][0], a->ne[i][1], 0);
-    mk_write(&g, path);
-    struct vr_err err = { 0 };
-    struct vr_model *m = vr_model_open(path, &err);
-    if (!m) fail_msg("%s", err.msg);
-    return m;
+    return written(&g, path);
 }
 
 #define Q "blk.0.attn_q.weight"
